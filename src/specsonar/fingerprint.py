@@ -1,0 +1,201 @@
+"""The answer: estimates with their intervals, a verdict, and what stands in the way of a better one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+SCHEMA: Final = "specsonar.fingerprint/1"
+
+SPECULATIVE: Final = "speculative"
+AUTOREGRESSIVE: Final = "autoregressive"
+FIXED_CHUNKS: Final = "fixed-chunks"
+BUFFERED: Final = "buffered"
+PACED: Final = "paced"
+UNDETERMINED: Final = "undetermined"
+VERDICTS: Final = (SPECULATIVE, AUTOREGRESSIVE, FIXED_CHUNKS, BUFFERED, PACED, UNDETERMINED)
+
+COUNTED_LAYER: Final = "counted"
+IN_ORDER_LAYER: Final = "in-order"
+INDEPENDENT_LAYER: Final = "independent"
+LAYERS: Final = (COUNTED_LAYER, IN_ORDER_LAYER, INDEPENDENT_LAYER)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its interval.
+
+    Attributes
+    ----------
+    value : the point estimate.
+    low, high : ends of the interval; `high` is None when the interval is one-sided.
+    level : probability with which such intervals hold the truth, e.g. 0.95.
+    method : how the interval was made, in a few words.
+    """
+
+    value: float
+    low: float
+    high: float | None
+    level: float
+    method: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, in the order of the contract."""
+        return {
+            "value": self.value, "low": self.low, "high": self.high, "level": self.level, "method": self.method,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something the user should know about the data or the answer; `specsonar explain CODE` tells the rest."""
+
+    code: str
+    severity: str
+    message: str
+    hint: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain JSON types."""
+        return {"code": self.code, "severity": self.severity, "message": self.message, "hint": self.hint}
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One explanation of the data and its share of the evidence (weights sum to one)."""
+
+    model: str
+    weight: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {"model": self.model, "weight": self.weight}
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bars for a renderer: `counts[i]` observations in [edges[i], edges[i+1]), and what the fit expects there."""
+
+    edges: tuple[float, ...]
+    counts: tuple[float, ...]
+    fitted: tuple[float, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "edges": list(self.edges),
+            "counts": list(self.counts),
+            "fitted": None if self.fitted is None else list(self.fitted),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """How a service decodes, as far as its arrival times tell. Field names are those of the JSON contract.
+
+    Attributes
+    ----------
+    verdict : one of `VERDICTS`.
+    max_burst : most tokens one step can give (M); `high` None when full bursts are too rare to bound it.
+    acceptance_rate : the common conditional acceptance of a drafted token (alpha).
+    acceptance_by_position : the same for each draft position, free of each other.
+    acceptance_length : mean tokens per step, E[B].
+    step_ms, jitter_ms : time of a step and spread of the delivery delay, milliseconds.
+    tokens_per_s : rate while decoding, E[B] / step.
+    efficiency, gap_tokens : E[B] / M and M - E[B].
+    alternatives : every explanation that was fitted, best first.
+    layer : one of `LAYERS`: which observation model the numbers rest on.
+    streams, tokens, events, steps : how much data there was; `steps` is an estimate.
+    needed_tokens : about how many tokens would settle an undetermined question; None when none is open.
+    burst_sizes : steps by size (edges k..k+1), with the fitted law.
+    gaps : gaps between events in milliseconds on logarithmic edges, with the fitted law where there is one.
+    """
+
+    verdict: str
+    sentence: str
+    max_burst: Estimate | None
+    acceptance_rate: Estimate | None
+    acceptance_by_position: tuple[Estimate, ...] | None
+    acceptance_length: Estimate | None
+    step_ms: Estimate | None
+    jitter_ms: Estimate | None
+    tokens_per_s: Estimate | None
+    efficiency: Estimate | None
+    gap_tokens: Estimate | None
+    alternatives: tuple[Alternative, ...]
+    layer: str | None
+    count_source: str
+    streams: int
+    tokens: int | None
+    events: int
+    steps: int | None
+    needed_tokens: int | None = None
+    chunk_tokens: int | None = None
+    flush_ms: float | None = None
+    flush_bytes: int | None = None
+    server_report: Mapping[str, Any] | None = None
+    findings: tuple[Finding, ...] = ()
+    burst_sizes: Histogram | None = None
+    gaps: Histogram | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON contract, `specsonar.fingerprint/1`: plain types only, keys in a fixed order."""
+        burst = None if self.max_burst is None else int(self.max_burst.value)
+        draft = None if burst is None else {"with_bonus": burst - 1, "without_bonus": burst, "convention": "unknown"}
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "max_burst": _plain(self.max_burst, whole=True),
+            "draft_length": draft,
+            "acceptance_rate": _plain(self.acceptance_rate),
+            "acceptance_by_position": _each(self.acceptance_by_position),
+            "acceptance_length": _plain(self.acceptance_length),
+            "step_ms": _plain(self.step_ms),
+            "jitter_ms": _plain(self.jitter_ms),
+            "tokens_per_s": _plain(self.tokens_per_s),
+            "ceiling": _ceiling(self.efficiency, self.gap_tokens),
+            "alternatives": [a.to_dict() for a in self.alternatives],
+            "layer": self.layer,
+            "count_source": self.count_source,
+            "streams": self.streams,
+            "tokens": self.tokens,
+            "events": self.events,
+            "steps": self.steps,
+            "needed_tokens": self.needed_tokens,
+            "chunk_tokens": self.chunk_tokens,
+            "flush_ms": self.flush_ms,
+            "flush_bytes": self.flush_bytes,
+            "server_report": None if self.server_report is None else dict(self.server_report),
+            "findings": [f.to_dict() for f in self.findings],
+            "burst_sizes": None if self.burst_sizes is None else self.burst_sizes.to_dict(),
+            "gaps": None if self.gaps is None else self.gaps.to_dict(),
+            "provenance": dict(self.provenance),
+        }
+
+
+def _plain(estimate: Estimate | None, *, whole: bool = False) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    plain = estimate.to_dict()
+    if whole:
+        for key in ("value", "low", "high"):
+            plain[key] = None if plain[key] is None else int(plain[key])
+    return plain
+
+
+def _each(estimates: Sequence[Estimate] | None) -> list[dict[str, Any]] | None:
+    return None if estimates is None else [e.to_dict() for e in estimates]
+
+
+def _ceiling(efficiency: Estimate | None, gap: Estimate | None) -> dict[str, Any] | None:
+    if efficiency is None or gap is None:
+        return None
+    return {
+        "efficiency": efficiency.value,
+        "gap_tokens": gap.value,
+        "efficiency_interval": efficiency.to_dict(),
+        "gap_tokens_interval": gap.to_dict(),
+    }
