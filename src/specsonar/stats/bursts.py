@@ -1,0 +1,60 @@
+"""The law of the burst: how many tokens come out of one step, and what complete bursts tell about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def pmf(hazards: npt.ArrayLike) -> FloatArray:
+    """P(B = b) for b = 1..M, shape (M,), from conditional acceptances `hazards`, shape (M-1,).
+
+    P(B = b) = (1 - a_b) prod_{j<b} a_j with a_M = 0 (Leviathan et al. 2023, section 3.1, per position).
+
+    >>> a, m = 0.8, 4
+    >>> p = pmf(np.full(m - 1, a))
+    >>> bool(np.isclose(p @ np.arange(1, m + 1), (1 - a**m) / (1 - a)))
+    True
+    """
+    a = np.append(np.asarray(hazards, np.float64), 0.0)
+    reach = np.concatenate(([1.0], np.cumprod(a[:-1])))
+    result: FloatArray = reach * (1.0 - a)
+    return result
+
+
+def mean_burst(hazards: npt.ArrayLike) -> float:
+    """E[B] = 1 + sum_j prod_{i<=j} a_i, tokens per step (the acceptance length).
+
+    >>> round(mean_burst([0.8, 0.8, 0.8]), 3), mean_burst([])
+    (2.952, 1.0)
+    """
+    return float(1.0 + np.cumprod(np.asarray(hazards, np.float64)).sum())
+
+
+def continued_stopped(bursts: npt.ArrayLike, max_burst: int) -> tuple[FloatArray, FloatArray]:
+    """Steps that went on past position j, and that stopped at j, for j = 1..M-1; two arrays of shape (M-1,).
+
+    >>> continued_stopped([1, 2, 4, 4], 4)
+    (array([3., 2., 2.]), array([1., 1., 0.]))
+    """
+    b = np.asarray(bursts, np.int64)
+    j = np.arange(1, max_burst)[:, None]
+    return (b > j).sum(1).astype(np.float64), (b == j).sum(1).astype(np.float64)
+
+
+def oracle_alpha(bursts: npt.ArrayLike, max_burst: int) -> float:
+    """Maximum-likelihood alpha from complete bursts: continued / (continued + stopped); nan without a draft."""
+    went, stopped = continued_stopped(bursts, max_burst)
+    total = went.sum() + stopped.sum()
+    return float(went.sum() / total) if total else float("nan")
+
+
+def oracle_se(alpha: float, max_burst: int, steps: int) -> float:
+    """Standard error of the oracle: sqrt(alpha (1-alpha) / (steps * sum_{j=0}^{M-2} alpha^j)).
+
+    >>> round(oracle_se(0.8, 4, 203), 3), round(oracle_se(0.6, 8, 244), 3)
+    (0.018, 0.02)
+    """
+    return float(np.sqrt(alpha * (1 - alpha) / (steps * (alpha ** np.arange(max_burst - 1)).sum())))
