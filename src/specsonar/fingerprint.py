@@ -175,6 +175,12 @@ class Fingerprint:
             "provenance": dict(self.provenance),
         }
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from .render import notebook  # imported when shown: a record does not depend on how it is drawn
+
+        return notebook.render(self)
+
 
 def _plain(estimate: Estimate | None, *, whole: bool = False) -> dict[str, Any] | None:
     if estimate is None:

@@ -1,0 +1,163 @@
+"""A Fingerprint for the terminal: the sentence, the numbers, two histograms, rivals, findings, provenance."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..fingerprint import Finding, Fingerprint
+from .bars import BLOCKS, Bar, draw, gap_bars, size_bars
+from .rows import NONE, clean, level, provenance, rows
+
+SEVERITY: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+_METHOD_FROM: Final = 64
+"""Columns below which the method of each interval is left out."""
+_SPELLED: Final = str.maketrans(
+    {"≥": ">=", "≤": "<=", "±": "+-", "∞": "inf", "…": "...", "—": "-", "µ": "u", "✓": "+", "✗": "x",
+     "\u00d7": "x", "\u2013": "-", "\u2212": "-", "\u03bc": "u", "\u03c3": "sigma", "\u03b1": "alpha",
+     "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
+)  # fmt: skip
+
+
+def render(fingerprint: Fingerprint, *, width: int = 80, colour: bool = False, encoding: str = "utf-8") -> str:
+    """`fingerprint` as text that ends with a newline.
+
+    Parameters
+    ----------
+    width : columns of the terminal.
+    colour : with ANSI styles; without them the text holds no escape sequence at all.
+    encoding : of the stream the text will go to; what it cannot say is spelled out in ASCII.
+    """
+    unicode = encodable(BLOCKS, encoding)
+    return paint(Group(*_parts(fingerprint, width, unicode)), width=width, colour=colour, encoding=encoding)
+
+
+def paint(content: RenderableType, *, width: int = 80, colour: bool = False, encoding: str = "utf-8") -> str:
+    """Anything that rich can draw, as text for a stream of that width, colour and encoding."""
+    out = io.StringIO()
+    Console(
+        file=out, width=width, force_terminal=colour, color_system="standard" if colour else None, no_color=not colour,
+        markup=False, emoji=False, highlight=False, legacy_windows=False, soft_wrap=False,
+    ).print(content)  # fmt: skip
+    return speakable(_stripped(out.getvalue()), encoding)
+
+
+def encodable(text: str, encoding: str) -> bool:
+    """Whether a stream of `encoding` can say `text`."""
+    try:
+        text.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def speakable(text: str, encoding: str) -> str:
+    """`text` with every character that `encoding` lacks spelled out, or "?" in its place."""
+    if encodable(text, encoding):
+        return text
+    spelled = text.translate(_SPELLED)
+    try:
+        return spelled.encode(encoding, "replace").decode(encoding)
+    except LookupError:
+        return spelled.encode("ascii", "replace").decode("ascii")
+
+
+def _stripped(text: str) -> str:
+    """rich pads every line to the full width; files and diffs are better off without."""
+    return "".join(f"{line.rstrip(' ')}\n" for line in text.split("\n")[:-1])
+
+
+def _parts(fingerprint: Fingerprint, width: int, unicode: bool) -> Iterator[RenderableType]:
+    yield Text(clean(fingerprint.sentence), style="bold")
+    yield Text()
+    yield _quantities(fingerprint, with_method=width >= _METHOD_FROM)
+    if fingerprint.burst_sizes is not None:
+        fitted = fingerprint.burst_sizes.fitted is not None
+        yield from _histogram("steps by tokens", size_bars(fingerprint.burst_sizes), fitted, width, unicode)
+    if fingerprint.gaps is not None:
+        fitted = fingerprint.gaps.fitted is not None
+        yield from _histogram("gaps in ms", gap_bars(fingerprint.gaps), fitted, width, unicode)
+    if fingerprint.alternatives:
+        yield Text()
+        yield _explanations(fingerprint)
+    if fingerprint.findings:
+        yield Text()
+        yield from (part for f in fingerprint.findings for part in _finding(f))
+    yield Text()
+    yield Text(provenance(fingerprint), style="dim")
+
+
+def _quantities(fingerprint: Fingerprint, *, with_method: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("quantity", no_wrap=True)
+    table.add_column("value", no_wrap=True, style="bold")
+    table.add_column(f"{level(fingerprint)} interval", overflow="fold")
+    if with_method:
+        table.add_column("method", style="dim", overflow="fold")
+    for row in rows(fingerprint):
+        cells = [row.quantity, row.value, row.interval, row.method]
+        table.add_row(*(Text(cell) for cell in (cells if with_method else cells[:3])))
+    return table
+
+
+def _histogram(title: str, bars: list[Bar], fitted: bool, width: int, unicode: bool) -> Iterator[RenderableType]:
+    if not bars:
+        return
+    mark = "┃" if unicode else "|"
+    label = max(len(bar.label) for bar in bars)
+    room = max(10, min(48, width - label - 24))
+    scale = max(max(bar.observed, bar.fitted or 0.0) for bar in bars)
+    yield Text()
+    head = Text(title, style="bold")
+    head.append(f"   observed, fitted {mark}" if fitted else "   observed", style="dim")
+    yield head
+    for bar in bars:
+        line = Text(bar.label.rjust(label) + "  ", no_wrap=True, overflow="crop")
+        line.append(draw(bar, scale, room, unicode), style="cyan")
+        line.append(f"  {_amount(bar.observed):>7}")
+        if fitted:
+            line.append(f"  {_expected(bar.fitted):>8}", style="dim")
+        yield line
+
+
+def _amount(value: float) -> str:
+    """Counts are whole, except where steps were counted in expectation."""
+    return f"{value:.0f}" if value >= 1000 or abs(value - round(value)) < 0.005 else f"{value:.1f}"
+
+
+def _expected(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
+
+
+def _explanations(fingerprint: Fingerprint) -> Text:
+    line = Text("explanations   ", style="dim")
+    for i, rival in enumerate(fingerprint.alternatives):
+        line.append(", " if i else "", style="dim")
+        line.append(f"{clean(rival.model)} {weight(rival.weight)}", style="" if i else "bold")
+    return line
+
+
+def weight(value: float) -> str:
+    """A share of the evidence; never "100%" or "0%" where it is not exactly that."""
+    if 0 < value < 0.001:
+        return "<0.1%"
+    if 0.999 < value < 1:
+        return ">99.9%"
+    return f"{value * 100:.1f}%" if 0 < value < 1 else f"{value * 100:.0f}%"
+
+
+def _finding(finding: Finding) -> Iterator[RenderableType]:
+    head = Text(f"{finding.severity} ", style=SEVERITY.get(finding.severity, "bold"))
+    head.append(f"{finding.code} ", style="bold")
+    head.append(clean(finding.message), style="default")
+    yield head
+    if finding.hint:
+        yield Padding(Text(clean(finding.hint), style="dim"), (0, 0, 0, 4))
