@@ -23,6 +23,7 @@ COUNTED: Final = "token counts from the server"
 ONE_EACH: Final = "one event per token"
 ASSUMED_ONE: Final = "assumed: one event per token"
 TOTAL_ONLY: Final = "total only"
+NOT_SAID: Final = "unknown"
 
 _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
