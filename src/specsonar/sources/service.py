@@ -185,12 +185,14 @@ class Service:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        for name in ("step_delay", "token_delay"):
-            if isinstance(value := getattr(self, name), str):
-                put(name, Delay.parse(value))
-        for name in ("acceptance", "acceptance_after", "stall_ms"):
-            if isinstance(value := getattr(self, name), list | np.ndarray):
-                put(name, tuple(float(v) for v in value))
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.type == "Delay" and isinstance(value, str):
+                put(f.name, Delay.parse(value))
+            elif isinstance(value, np.generic):
+                put(f.name, value.item())
+            elif isinstance(value, list | tuple | np.ndarray):
+                put(f.name, tuple(v.item() if isinstance(v, np.generic) else v for v in value))
         self._check_single_knobs()
         burst, draft = _burst_and_draft(self.max_burst, self.k, self.bonus)
         put("max_burst", burst)
@@ -199,20 +201,24 @@ class Service:
 
     def _check_single_knobs(self) -> None:
         for f in fields(self):
-            value, low, high = getattr(self, f.name), f.metadata["low"], f.metadata["high"]
-            whole = f.type.startswith("int") if isinstance(f.type, str) else f.type is int
-            if value is None or isinstance(value, Delay | str):
+            value, kind = getattr(self, f.name), str(f.type)
+            if value is None and kind.endswith("None"):
                 continue
-            if f.type == "bool":
-                if not isinstance(value, bool):
-                    raise UsageError(f"{f.name} = {value!r}", "it is true or false")
+            if kind == "bool" and not isinstance(value, bool):
+                raise UsageError(f"{f.name} = {value!r}", "it is true or false")
+            if kind == "Delay" and not isinstance(value, Delay):
+                raise UsageError(f"{f.name} = {value!r}", "give a Delay, or text like gauss:6 or lognormal:2,1")
+            if kind in ("bool", "Delay", "str"):
                 continue
-            for part in value if isinstance(value, tuple) else (value,):
-                _within(f.name, part, low, high, f.metadata["unit"], whole=whole)
-        for name, choice in (
-            ("order", ORDERS), ("events", EVENTS), ("counts", COUNTS), ("interval_mode", INTERVAL_MODES),
-        ):  # fmt: skip
-            _one_of(name, getattr(self, name), choice)
+            whole, several = kind.startswith("int"), "tuple" in kind and isinstance(value, tuple)
+            for part in value if several else (value,):
+                _within(f.name, part, f.metadata["low"], f.metadata["high"], f.metadata["unit"], whole=whole)
+        _one_of("order", self.order, ORDERS)
+        _one_of("events", self.events, EVENTS)
+        _one_of("counts", self.counts, COUNTS)
+        _one_of("interval_mode", self.interval_mode, INTERVAL_MODES)
+        if not isinstance(self.stall_ms, tuple) or len(self.stall_ms) != 2 or self.stall_ms[0] > self.stall_ms[1]:
+            raise UsageError(f"stall_ms = {self.stall_ms}", "give the shortest and the longest stall")
 
     def _check_knobs_together(self) -> None:
         positions = self.burst - 1
@@ -231,8 +237,6 @@ class Service:
                 )
         if self.stall_probability and self.order == INDEPENDENT:
             raise UsageError("stalls with order = 'independent'", "set order = 'in-order': all wait behind a stall")
-        if len(self.stall_ms) != 2 or self.stall_ms[0] > self.stall_ms[1]:
-            raise UsageError(f"stall_ms = {self.stall_ms}", "give the shortest and the longest stall")
 
     @property
     def burst(self) -> int:

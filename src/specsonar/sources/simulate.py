@@ -20,7 +20,8 @@ from .service import IN_ORDER, INDEPENDENT, Delay, Service, with_knobs
 
 __all__ = ["Delay", "Service", "expected_verdict", "random_service", "simulate"]
 
-_MOST_TOKENS: Final = 1_000_000_000
+_MOST_TOKENS: Final = 100_000_000
+_LONGEST_MS: Final = 1e12
 _SECOND: Final = 1_000_000_000
 
 
@@ -53,9 +54,10 @@ def simulate(
     _check_whole("streams", streams, 1, _MOST_TOKENS)
     _check_whole("seed", seed, 0, None)
     chosen = with_knobs(service or Service(), knobs) if knobs else service or Service()
+    _check_length(chosen, tokens)
     law = _law(chosen)
     made = tuple(_answer(chosen, tokens, Dice(seed, i), i, law) for i in range(streams))
-    return Trace(made, meta={"format": "simulated", "clock": "virtual", "seed": seed})
+    return Trace(made, meta={"format": "simulated", "clock": "virtual", "seed": int(seed)})
 
 
 def expected_verdict(service: Service) -> str:
@@ -108,6 +110,13 @@ def _check_whole(name: str, value: object, low: int, high: int | None) -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < low or (high is not None and value > high):  # type: ignore[operator]
         raise UsageError(f"{name} = {value!r} is out of range", f"give a whole number from {low}")
+
+
+def _check_length(service: Service, tokens: int) -> None:
+    """Times are 64-bit nanoseconds; refuse what could not be told in them, with a wide margin."""
+    each = max(_mean_step_ms(service), service.paced_ms, service.in_burst_us / 1e3)
+    if each * tokens > _LONGEST_MS:
+        raise UsageError(f"{tokens} tokens of {each:g} ms take {each * tokens / 3.15e10:.0f} years", "ask for less")
 
 
 def _answer(service: Service, tokens: int, dice: Dice, number: int, law: dict[str, Any]) -> Stream:
