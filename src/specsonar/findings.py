@@ -49,6 +49,26 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Missing events look like longer gaps and merged steps.",
         "Look at the first line that is named; repair or remove it.",
     ),
+    "I005": Explanation(
+        "counts and total disagree", "info",
+        "The token counts of the events do not add up to the total that the server gives.",
+        "A server may count tokens past the limit that it cut off, or may count steps instead of tokens. "
+        "The counts of the events were used.",
+        "Nothing, when the difference is a few tokens; otherwise ask which of the two the server means.",
+    ),
+    "I006": Explanation(
+        "total not trusted", "warning",
+        "The server's total equals the number of events, and this engine is known to count steps there.",
+        "With speculation on, such a total is too small, and one token per event would be read out of it. "
+        "It was not used.",
+        "Ask for token ids, log-probabilities or usage per event, where the server can give them.",
+    ),
+    "I007": Explanation(
+        "the server reported an error", "warning",
+        "The recording holds an error message of the server, or an HTTP status of 400 or more.",
+        "The answer may have ended early.",
+        "Read the message; record again when the server is well.",
+    ),
 }  # fmt: skip
 
 

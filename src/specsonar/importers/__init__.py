@@ -1,0 +1,52 @@
+"""Readers of recordings: one small file per format, each with `NAME`, `sniff(head)` and `read(source)`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from types import ModuleType
+from typing import BinaryIO, Final
+
+from ..bytefile import ByteFile, check_text
+from ..errors import FormatError
+from ..findings import finding
+from ..trace import Trace
+from ..units import ns_per
+from . import plaintext, recording
+
+FORMATS: Final[tuple[ModuleType, ...]] = (recording, plaintext)
+
+
+def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False) -> Trace:
+    """Read a recording of any known format, plain or packed with gzip or zstd.
+
+    Parameters
+    ----------
+    path : a file, "-" for standard input, or an open binary file.
+    unit : s, ms, us or ns for plain text; guessed (finding I002) when None. Other formats know their unit.
+    gaps : plain text holds the times between events, not arrival times.
+
+    Returns
+    -------
+    Trace whose `meta` has "format" and "inputs": [{"name", "sha256"}], the hash of the file as stored.
+
+    Raises
+    ------
+    InputError : the file cannot be used. FormatError : nobody knows its format. LimitError : it is too large.
+    UsageError : unknown unit, or `gaps` for a format that has its own times.
+    """
+    if unit is not None:
+        ns_per(unit)
+    with ByteFile(path) as source:
+        head = source.head()
+        check_text(head, source.name)
+        score, best = max(((f.sniff(head), f) for f in FORMATS), key=lambda pair: pair[0])
+        if score <= 0:
+            raise FormatError(f"{source.name}: format not known", "accepted: " + ", ".join(f.NAME for f in FORMATS))
+        trace: Trace = best.read(source, unit=unit, gaps=gaps)
+        findings = list(trace.findings)
+        digest = source.sha256()
+        if source.broken and all(f.code != "I001" for f in findings):
+            findings.append(finding("I001", f"{source.name} is {source.broken}"))
+        meta = {**trace.meta, "format": best.NAME, "inputs": [{"name": source.name, "sha256": digest}]}
+    return replace(trace, meta=meta, findings=tuple(findings))

@@ -1,0 +1,261 @@
+"""Bytes of an input file: opened, hashed, decompressed and cut into whole lines, in bounded memory.
+
+Nothing here knows what the bytes mean. An archive that breaks off gives what it held up to there and says so;
+an archive that unpacks to absurd amounts, or a line without end, stops the reading before the memory is gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+import zstandard
+
+from .errors import FormatError, InputError, LimitError
+
+BLOCK: Final = 1 << 20
+"""Bytes that are read or unpacked at a time."""
+
+HEAD: Final = 1 << 16
+"""Bytes that a format is recognised from."""
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+
+# Four bytes of a hostile zstd archive can hold 128 KiB, so it is fed in pieces that stay small when unpacked.
+_ZSTD_PIECE: Final = 1 << 10
+_ZSTD_WINDOW: Final = 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What protects the reader's memory.
+
+    Attributes
+    ----------
+    line : longest line, bytes.
+    size : most bytes that an archive may unpack to.
+    ratio : most unpacked bytes for each packed byte, looked at once `grace` bytes were unpacked. Recordings
+        reach 30, a bomb 1,000 and more.
+    """
+
+    line: int = 8 << 20
+    size: int = 16 << 30
+    ratio: int = 200
+    grace: int = 32 << 20
+
+
+class ByteFile:
+    """One input, read once from begin to end.
+
+    Parameters
+    ----------
+    path : a file, "-" for standard input, or an open binary file.
+
+    Attributes
+    ----------
+    name : file name without its folder, for messages and provenance.
+    broken : why an archive ended early, or "" when it did not (known once everything was read).
+    open_end : the last line had no newline (known once everything was read).
+
+    Raises
+    ------
+    InputError : the file is not there, is a folder, or may not be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | BinaryIO, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.broken = ""
+        self.open_end = False
+        self._hash = hashlib.sha256()
+        self._packed = 0
+        self._unpacked = 0
+        self._own = False
+        if isinstance(path, (str, os.PathLike)):
+            self.name = os.path.basename(os.fspath(path)) or os.fspath(path)
+            self._raw: BinaryIO
+            if os.fspath(path) == "-":
+                self.name, self._raw = "stdin", sys.stdin.buffer
+            else:
+                self._raw, self._own = _open(path), True
+        else:
+            self.name, self._raw = os.path.basename(str(getattr(path, "name", "input"))), path
+        self._plain = self._unpack()
+        self._head: list[bytes] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._own:
+            self._raw.close()
+
+    def head(self, size: int = HEAD) -> bytes:
+        """The first `size` unpacked bytes, or all when there are fewer; they are not used up.
+
+        Raises
+        ------
+        InputError : reading failed. LimitError : an archive unpacks to too much.
+        """
+        while sum(map(len, self._head)) < size and (block := next(self._plain, b"")):
+            self._head.append(block)
+        return b"".join(self._head)[:size]
+
+    def blocks(self) -> Iterator[bytes]:
+        """Whole lines, about `BLOCK` bytes at a time; only the very last line may lack its newline.
+
+        Raises
+        ------
+        InputError : reading failed. LimitError : a line is too long, or an archive unpacks to too much.
+        """
+        rest, lines = b"", 0
+        while block := self._next():
+            cut = block.rfind(b"\n") + 1
+            if cut:
+                whole, rest = rest + block[:cut], block[cut:]
+                lines += whole.count(b"\n")
+                yield whole
+            else:
+                rest += block
+            if len(rest) > self.limits.line:
+                raise LimitError(
+                    f"line {lines + 1} of {self.name} is longer than {self.limits.line >> 20} MiB",
+                    "this is not a recording with one event per line",
+                )
+        if rest:
+            self.open_end = True
+            yield rest
+
+    def sha256(self) -> str:
+        """Hexadecimal hash of the file as it is stored; reads what is left of it."""
+        while self._read(BLOCK):
+            pass
+        return self._hash.hexdigest()
+
+    def _next(self) -> bytes:
+        return self._head.pop(0) if self._head else next(self._plain, b"")
+
+    def _read(self, size: int) -> bytes:
+        try:
+            data = self._raw.read(size)
+        except OSError as error:
+            raise InputError(f"cannot read {self.name}: {error.strerror or error}") from error
+        self._hash.update(data)
+        self._packed += len(data)
+        return data
+
+    def _unpack(self) -> Iterator[bytes]:
+        first = self._read(BLOCK)
+        if first.startswith(GZIP_MAGIC):
+            pieces = self._gunzip(first)
+        elif first.startswith(ZSTD_MAGIC):
+            pieces = self._unzstd(first)
+        else:
+            while first:
+                yield first
+                first = self._read(BLOCK)
+            return
+        for piece in pieces:
+            self._unpacked += len(piece)
+            self._check()
+            if piece:
+                yield piece
+        if self._unpacked == 0 and self.broken:
+            raise InputError(f"{self.name} is {self.broken} before its first byte of content", "copy or record it again")
+
+    def _check(self) -> None:
+        allowed, n = self.limits, self._unpacked
+        if n > allowed.size or (n > allowed.grace and n > allowed.ratio * self._packed):
+            raise LimitError(
+                f"{self.name} unpacks to more than {n >> 20} MiB from {max(1, self._packed >> 10)} KiB",
+                "if this archive is no accident, unpack it first",
+            )
+
+    def _gunzip(self, data: bytes) -> Iterator[bytes]:
+        while True:
+            unpacker = zlib.decompressobj(wbits=31)
+            while not unpacker.eof:
+                if not data and not (data := self._read(BLOCK)):
+                    self.broken = "a truncated archive"
+                    return
+                try:
+                    yield unpacker.decompress(data, BLOCK)
+                except zlib.error:
+                    self.broken = "a damaged archive"
+                    return
+                data = unpacker.unconsumed_tail
+            data = unpacker.unused_data.lstrip(b"\0") or self._read(BLOCK).lstrip(b"\0")
+            if not data:
+                return
+
+    def _unzstd(self, data: bytes) -> Iterator[bytes]:
+        context = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        while True:
+            unpacker = context.decompressobj()
+            while not unpacker.eof:
+                if not data and not (data := self._read(BLOCK)):
+                    self.broken = "a truncated archive"
+                    return
+                piece, data = data[:_ZSTD_PIECE], data[_ZSTD_PIECE:]
+                try:
+                    yield unpacker.decompress(piece)
+                except zstandard.ZstdError:
+                    self.broken = "a damaged archive"
+                    return
+            data = unpacker.unused_data + data or self._read(BLOCK)
+            if not data:
+                return
+
+
+def _open(path: str | os.PathLike[str]) -> BinaryIO:
+    shown = os.fspath(path)
+    try:
+        return open(path, "rb", buffering=0)
+    except FileNotFoundError:
+        raise InputError(f"no such file: {shown}", "check the name and the folder") from None
+    except IsADirectoryError:
+        raise InputError(f"{shown} is a directory", "name the files in it") from None
+    except PermissionError:
+        raise InputError(f"no permission to read {shown}", "check who owns the file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot open {shown!r}: {error}") from None
+
+
+def check_text(head: bytes, name: str) -> None:
+    """Refuse what cannot be a text recording, by its first bytes.
+
+    Raises
+    ------
+    InputError : the file is empty. FormatError : it is not UTF-8 text.
+    """
+    if not head:
+        raise InputError(f"{name} is empty", "record again; nothing was written")
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise FormatError(f"{name} is UTF-16 text", "save it as UTF-8")
+    if b"\0" in head:
+        raise FormatError(f"{name} is a binary file{_binary_kind(head)}", "a text recording is needed")
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 4:  # a character cut by the end of the head is none of our business
+            raise FormatError(f"{name} is not UTF-8 text{_binary_kind(head)}", "a text recording is needed") from None
+
+
+_KINDS: Final = (
+    (b"\xd4\xc3\xb2\xa1", "a pcap capture"), (b"\xa1\xb2\xc3\xd4", "a pcap capture"),
+    (b"\x4d\x3c\xb2\xa1", "a pcap capture"), (b"\xa1\xb2\x3c\x4d", "a pcap capture"),
+    (b"\x0a\x0d\x0d\x0a", "a pcapng capture"), (b"SQLite format 3", "an SQLite database"),
+    (b"PK\x03\x04", "a zip archive"), (b"PAR1", "a Parquet table"), (b"%PDF", "a PDF document"),
+    (b"\x89PNG", "a PNG image"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
+    (GZIP_MAGIC, "an archive inside an archive"), (ZSTD_MAGIC, "an archive inside an archive"),
+)  # fmt: skip
+
+
+def _binary_kind(head: bytes) -> str:
+    return next((f" ({kind})" for magic, kind in _KINDS if head.startswith(magic)), "")
