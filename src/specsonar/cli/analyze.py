@@ -1,0 +1,59 @@
+"""`specsonar analyze FILE...`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .output import FORMATS, output_options, present
+from .progress import progress
+from .state import say, state_of, verbosity
+
+
+@click.command("analyze")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.option("--unit", type=click.Choice(("s", "ms", "us", "ns")), help="Unit of plain times; guessed without it.")
+@click.option("--gaps", is_flag=True, help="The plain numbers are gaps between tokens, not times.")
+@click.option(
+    "--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="P", default=0.95, show_default=True,
+    help="Confidence level of the intervals.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of simulated checks.")
+@click.option(
+    "--method", type=click.Choice(("likelihood", "baseline")), default="likelihood", show_default=True,
+    help="baseline: the founding article's analyser, for comparison.",
+)  # fmt: skip
+@output_options(*FORMATS)
+@verbosity
+@click.pass_context
+def command(
+    context: click.Context,
+    files: tuple[str, ...],
+    unit: str | None,
+    gaps: bool,
+    level: float,
+    seed: int,
+    method: str,
+    format_: str,
+    output: Path | None,
+) -> None:
+    """Tell from recorded arrival times how a service decodes.
+
+    FILE is a recording in any format that specsonar knows, or plain text with one arrival time a line (a second
+    column holds token counts); "-" reads stdin. Several files are pooled: one service, several streams.
+    """
+    from ..fit import fingerprint
+    from ..importers import read
+    from ..trace import merge
+
+    state = state_of(context)
+    with progress(state) as report:
+        traces = []
+        for name in files:
+            traces.append(read(name, unit=unit, gaps=gaps))
+            if state.verbose:
+                say(f"{name}: {len(traces[-1].streams)} streams, {traces[-1].events} events")
+        trace = traces[0] if len(traces) == 1 else merge(traces)
+        answer = fingerprint(trace, level=level, seed=seed, method=method, progress=report)
+    present(answer, format_, output)
