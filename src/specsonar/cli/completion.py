@@ -14,9 +14,10 @@ def command(context: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
     \b
-    bash: specsonar completion bash > ~/.local/share/bash-completion/completions/specsonar
+    bash: specsonar completion bash >> ~/.bash_completion
     zsh:  specsonar completion zsh > "${fpath[1]}/_specsonar"
-    fish: specsonar completion fish > ~/.config/fish/completions/specsonar.fish
+    fish: specsonar completion fish \\
+              > ~/.config/fish/completions/specsonar.fish
     """
     from click.shell_completion import get_completion_class
 

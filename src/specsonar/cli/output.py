@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import stat
@@ -88,9 +89,8 @@ def emit(text: str, output: Path | None) -> None:
     """Write `text` to `output`, or to stdout when that is None or "-"."""
     if _is_stdout(output):
         encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode(encoding, "replace"))
-        sys.stdout.buffer.flush()
+        with stdout_bytes() as file:
+            file.write(text.encode(encoding, "replace"))
         return
     assert output is not None
     with replacing(output) as file:
@@ -99,6 +99,21 @@ def emit(text: str, output: Path | None) -> None:
 
 def _is_stdout(output: Path | None) -> bool:
     return output is None or str(output) == "-"
+
+
+@contextlib.contextmanager
+def stdout_bytes() -> Iterator[BinaryIO]:
+    """stdout for bytes. Under PYTHONUNBUFFERED it is a raw file, whose `write` may take only a part."""
+    sys.stdout.flush()
+    plain = sys.stdout.buffer
+    if not isinstance(plain, io.RawIOBase):
+        yield plain
+        plain.flush()
+        return
+    buffered = io.BufferedWriter(plain)
+    yield buffered
+    buffered.flush()
+    buffered.detach()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import Field, fields
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from ..errors import SpecsonarError, UsageError
 from ..sources.service import COUNTS, EVENTS, INTERVAL_MODES, ORDERS, Delay, Service, with_knobs
 from ..trace import Trace
-from .output import emit, output_file
+from .output import emit, output_file, stdout_bytes
 from .state import verbosity
 
 # click made this class generic in 8.2; 8.1 cannot subscript it.
@@ -212,9 +211,8 @@ def _write(trace: Trace, output: Path | None) -> None:
     from .. import tracefile
 
     if output is None or str(output) == "-":
-        sys.stdout.flush()
-        tracefile.write(trace, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        with stdout_bytes() as file:
+            tracefile.write(trace, file)
     else:
         tracefile.write(trace, output)
 
