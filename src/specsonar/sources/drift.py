@@ -66,13 +66,14 @@ def long_run_reach(service: Service) -> FloatArray:
 def hazards_of(further: FloatArray) -> FloatArray:
     """P(B > j | B >= j) from P(B > j); 0 where position j is never reached. Shapes (M-1,)."""
     arrive = np.concatenate(([1.0], further[:-1])) if further.size else further
-    return np.divide(further, arrive, out=np.zeros_like(further), where=arrive > 0)
+    hazards: FloatArray = np.divide(further, arrive, out=np.zeros_like(further), where=arrive > 0)
+    return hazards.round(12)
 
 
 def pooled(further: npt.NDArray[np.floating[Any]]) -> float:
     """Positions that went on, over positions reached: what the mean hazard of complete bursts tends to."""
     arrive = 1.0 + further[:-1].sum()
-    return float(further.sum() / arrive)
+    return round(float(further.sum() / arrive), 12)
 
 
 @lru_cache(maxsize=256)

@@ -64,6 +64,11 @@ class Delay:
         _one_of("delay law", self.law, LAWS)
         _within("delay scale", self.scale_ms, 0.0, 60_000.0, "ms")
         _within("delay shape", self.shape, 0.01, 100.0, "")
+        # What a law does not use is put at rest, so that equal laws are equal records.
+        if self.law == "none":
+            object.__setattr__(self, "scale_ms", 0.0)
+        if self.law not in _SHAPED:
+            object.__setattr__(self, "shape", 1.0)
 
     @classmethod
     def parse(cls, text: str) -> Delay:
@@ -95,7 +100,8 @@ class Delay:
         """The text that `parse` reads back."""
         if self.law == "none":
             return self.law
-        return f"{self.law}:{self.scale_ms:g}" + (f",{self.shape:g}" if self.law in _SHAPED else "")
+        numbers = (self.scale_ms, self.shape) if self.law in _SHAPED else (self.scale_ms,)
+        return f"{self.law}:{','.join(_short(x) for x in numbers)}"
 
     @property
     def active(self) -> bool:
@@ -109,16 +115,20 @@ class Delay:
             case "gauss":
                 x = s * rng.standard_normal(n)
             case "lognormal":
-                x = s * np.exp(np.minimum(self.shape * rng.standard_normal(n), 700.0))
+                x = s * np.exp(np.minimum(self.shape * rng.standard_normal(n), 600.0))
             case "exponential":
                 x = s * rng.standard_exponential(n)
             case "pareto":
-                x = s * np.exp(np.minimum(rng.standard_exponential(n) / self.shape, 700.0))
+                x = s * np.exp(np.minimum(rng.standard_exponential(n) / self.shape, 600.0))
             case "uniform":
                 x = s * rng.random(n)
             case _:
                 x = np.zeros(n)
         return np.clip(x, -LONGEST_DELAY_MS, LONGEST_DELAY_MS)
+
+
+def _short(x: float) -> str:
+    return short if float(short := f"{x:g}") == x else repr(float(x))
 
 
 _NO_DELAY: Final = Delay()
