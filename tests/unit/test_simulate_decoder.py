@@ -146,6 +146,11 @@ def test_acceptance_changes_at_its_share_of_the_tokens_and_nowhere_else():
     assert p_value(late, enumerated_law([0.33] * 3, True)) < LEVEL
 
 
+def test_the_first_step_that_starts_at_the_change_is_changed():
+    # one token a step while nothing is accepted; the fifth step starts with 5 of 10 tokens out
+    assert run(10, acceptance=0.0, acceptance_after=1.0).sizes.tolist() == [1, 1, 1, 1, 4, 1]
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_change_at_either_end_is_no_change(share):
     changed = run(2_000, acceptance=0.8, acceptance_after=0.4, change_at=share)

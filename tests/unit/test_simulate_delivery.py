@@ -43,8 +43,9 @@ def test_spacing_inside_a_write():
     assert ms(carry([0, 20], [1, 3], in_burst_us=100)) == [0, 20, 20.1, 20.2]
 
 
-def test_a_slow_writer_holds_up_the_next_step():
-    assert ms(carry([0, 20, 21], [1, 3, 2], in_burst_us=1_000)) == [0, 20, 21, 22, 22, 22]
+@pytest.mark.parametrize("order", ["in-order", "independent"])
+def test_a_slow_writer_holds_up_the_next_step(order):
+    assert ms(carry([0, 20, 21], [1, 3, 2], in_burst_us=1_000, order=order)) == [0, 20, 21, 22, 22, 22]
 
 
 def test_noisy_spacing_keeps_its_mean():
