@@ -125,14 +125,12 @@ class Sweep:
 def article() -> tuple[Cell, ...]:
     """The founding article's experiment: jitter from 0 to 6 ms, then its cross-check with another service."""
     said = {0: Published("4", ".81", "20")}
-    said |= {jitter: Published("up", ".76-.81", "15-17") for jitter in (3, 4, 5)}
+    said |= {jitter: Published("rises", ".76-.81", "15-17") for jitter in (3, 4, 5)}
     said[6] = Published("8", ".76-.81", "30% low")
     base = Service(k=4, bonus=False, acceptance=0.8, step_ms=20.0, order=INDEPENDENT)
-    other = Service(
-        k=8, bonus=False, acceptance=0.6, step_ms=35.0, order=INDEPENDENT, token_delay=Delay("gauss", 1.0)
-    )
-    cells = [Cell(f"jitter {j} ms", _jittered(base, j), 600, said.get(j, Published())) for j in range(7)]
-    return (*cells, Cell("cross-check", other, 600, Published("6", ".61")))
+    other = Service(k=8, bonus=False, acceptance=0.6, step_ms=35.0, order=INDEPENDENT, token_delay=Delay("gauss", 1.0))
+    cells = [Cell(f"{j} ms", _jittered(base, j), 600, said.get(j, Published())) for j in range(7)]
+    return (*cells, Cell("1 ms, k=8", other, 600, Published("6", ".61")))
 
 
 PRESETS: Final = {"article": article}

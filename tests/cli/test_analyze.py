@@ -68,9 +68,14 @@ def test_output_dash_is_stdout(run, fake_fit, times, sample):
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
     target = tmp_path / "answer.txt"
     target.write_text("old")
-    with pytest.raises(RuntimeError, match="half way"), output_module.replacing(target) as file:
-        file.write(b"new")
-        raise RuntimeError("half way")
+
+    def half():
+        with output_module.replacing(target) as file:
+            file.write(b"new")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        half()
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["answer.txt"]
 

@@ -43,7 +43,6 @@ def command(
     FILE is a recording in any format that specsonar knows, or plain text with one arrival time a line (a second
     column holds token counts); "-" reads stdin. Several files are pooled: one service, several streams.
     """
-    from ..fit import fingerprint
     from ..importers import read
     from ..trace import merge
 
@@ -54,6 +53,8 @@ def command(
             traces.append(read(name, unit=unit, gaps=gaps))
             if state.verbose:
                 say(f"{name}: {len(traces[-1].streams)} streams, {traces[-1].events} events")
+        from ..fit import fingerprint  # slow to import, so a bad file is reported before it
+
         trace = traces[0] if len(traces) == 1 else merge(traces)
         answer = fingerprint(trace, level=level, seed=seed, method=method, progress=report)
     present(answer, format_, output)

@@ -215,5 +215,3 @@ def _write(trace: Trace, output: Path | None) -> None:
             tracefile.write(trace, file)
     else:
         tracefile.write(trace, output)
-
-

@@ -96,7 +96,7 @@ def _table(result: Sweep) -> RenderableType:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("")
+    table.add_column("\njitter", no_wrap=True)
     for quantity in ("M", "alpha", "step ms"):
         for source in ("article", "again", "ours"):
             head = f"{quantity}\n{source}" if source == "article" else f"\n{source}"
@@ -108,10 +108,7 @@ def _table(result: Sweep) -> RenderableType:
     truth = ", ".join(dict.fromkeys(_truth(row) for row in result.rows))
     return Group(
         Text(f"Truth: {truth}; {result.rows[0].tokens} tokens a stream."),
-        Text(
-            f"again: the article's analyser, run again; ours: the likelihood. Means of {result.reps} streams.",
-            style="dim",
-        ),
+        Text(f"again: the article's analyser, run again. Streams a row: {result.reps}, means shown.", style="dim"),
         Text(),
         table,
     )
