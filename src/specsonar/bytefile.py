@@ -48,7 +48,7 @@ class Limits:
     line: int = 8 << 20
     size: int = 16 << 30
     ratio: int = 200
-    grace: int = 32 << 20
+    grace: int = 8 << 20
 
 
 class ByteFile:
@@ -147,7 +147,6 @@ class ByteFile:
         except OSError as error:
             raise InputError(f"cannot read {self.name}: {error.strerror or error}") from error
         self._hash.update(data)
-        self._packed += len(data)
         return data
 
     def _unpack(self) -> Iterator[bytes]:
@@ -185,11 +184,13 @@ class ByteFile:
                     self.broken = "a truncated archive"
                     return
                 try:
-                    yield unpacker.decompress(data, BLOCK)
+                    piece = unpacker.decompress(data, BLOCK)
                 except zlib.error:
                     self.broken = "a damaged archive"
                     return
+                self._packed += len(data) - len(unpacker.unconsumed_tail) - len(unpacker.unused_data)
                 data = unpacker.unconsumed_tail
+                yield piece
             data = unpacker.unused_data.lstrip(b"\0") or self._read(BLOCK).lstrip(b"\0")
             if not data:
                 return
@@ -203,6 +204,7 @@ class ByteFile:
                     self.broken = "a truncated archive"
                     return
                 piece, data = data[:_ZSTD_PIECE], data[_ZSTD_PIECE:]
+                self._packed += len(piece)
                 try:
                     yield unpacker.decompress(piece)
                 except zstandard.ZstdError:

@@ -8,13 +8,12 @@ from types import ModuleType
 from typing import BinaryIO, Final
 
 from ..bytefile import ByteFile, check_text
-from ..errors import FormatError
 from ..findings import finding
 from ..trace import Trace
 from ..units import ns_per
-from . import plaintext, recording
+from . import own, plaintext, recording, unknown
 
-FORMATS: Final[tuple[ModuleType, ...]] = (recording, plaintext)
+FORMATS: Final[tuple[ModuleType, ...]] = (own, recording, plaintext)
 
 
 def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False) -> Trace:
@@ -42,7 +41,7 @@ def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, ga
         check_text(head, source.name)
         score, best = max(((f.sniff(head), f) for f in FORMATS), key=lambda pair: pair[0])
         if score <= 0:
-            raise FormatError(f"{source.name}: format not known", "accepted: " + ", ".join(f.NAME for f in FORMATS))
+            raise unknown.refusal(head, source.name, FORMATS)
         trace: Trace = best.read(source, unit=unit, gaps=gaps)
         findings = list(trace.findings)
         digest = source.sha256()

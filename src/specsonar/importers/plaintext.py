@@ -25,7 +25,8 @@ from ..trace import ASSUMED_ONE, COUNTED, ONE_EACH, Trace, stream
 from ..units import guess_unit, to_ns
 
 NAME: Final = "plain text"
-MAX_EVENTS: Final = 50_000_000
+LOOKS: Final = "one arrival time per line, optionally a token count after it"
+MAX_EVENTS: Final = 20_000_000
 
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _WORD: Final = re.compile(rb"[-+]?(?:nan|inf(?:inity)?)$", re.IGNORECASE)
@@ -103,16 +104,15 @@ def _columns(source: ByteFile, *, from_first: bool) -> tuple[npt.NDArray[np.floa
         text = block.translate(_SEPARATORS)
         if first is None:
             text = text.removeprefix(b"\xef\xbb\xbf")
-        rows, numbers = _rows(text)
-        if first is None and rows and _is_heading(rows[0]):
-            rows, numbers = rows[1:], numbers[1:]
-        if rows:
+        rows = _rows(text)
+        heading = first is None and bool(rows) and _is_heading(rows[0])
+        if rows := rows[heading:]:
             if first is None:
                 first = rows[0].split()[0] if from_first else b"0"
                 _check_decimals(block, source.name)
             columns = _parse(rows, first)
             if columns is None:
-                raise _complaint(source.name, rows, [lines + n for n in numbers])
+                raise _complaint(source.name, text, lines, skip=int(heading))
             values.append(columns[0])
             counts.append(columns[1])
         lines += text.count(b"\n")
@@ -126,15 +126,12 @@ def _columns(source: ByteFile, *, from_first: bool) -> tuple[npt.NDArray[np.floa
     return np.concatenate(values), np.where(known, tokens, -1).astype(np.int64) if known.any() else None
 
 
-def _rows(text: bytes) -> tuple[list[bytes], list[int]]:
-    """Rows with content, comments removed, and their line numbers within `text`."""
-    rows, numbers = [], []
-    for number, line in enumerate(text.split(b"\n"), 1):
-        row = line.split(b"#", 1)[0].strip() if b"#" in line else line.strip()
-        if row:
-            rows.append(row)
-            numbers.append(number)
-    return rows, numbers
+def _rows(text: bytes) -> list[bytes]:
+    """Rows with content, comments removed."""
+    lines = text.split(b"\n")
+    if b"#" in text:
+        lines = [line.split(b"#", 1)[0] for line in lines]
+    return [row for line in lines if (row := line.strip())]
 
 
 def _is_heading(row: bytes) -> bool:
@@ -145,28 +142,46 @@ def _is_heading(row: bytes) -> bool:
 
 def _parse(rows: list[bytes], first: bytes) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
     """Both columns, the second NaN where it is missing; None when a row is not as it should be."""
+    cells = b"\n".join(rows).split()
+    if len(cells) == len(rows):
+        times, told = cells, [b"nan"] * len(rows)
+    elif len(cells) == 2 * len(rows) and all(b" " in row for row in rows):
+        times, told = cells[::2], cells[1::2]
+    else:
+        each = [row.split() for row in rows]
+        if max(map(len, each)) > 2:
+            return None
+        times, told = [c[0] for c in each], [c[1] if len(c) > 1 else b"nan" for c in each]
     try:
-        origin = float(first)
-        cells = [row.split() for row in rows]
-        if abs(origin) > _LARGE and np.isfinite(origin):
-            exact = Decimal(first.decode())
-            values = np.array([float(Decimal(c[0].decode()) - exact) for c in cells])
-        else:
-            with np.errstate(invalid="ignore", over="ignore"):
-                values = np.array([c[0] for c in cells], dtype=np.float64) - origin
-        counts = np.array([c[1] if len(c) > 1 else b"nan" for c in cells], dtype=np.float64)
+        values = _relative(times, first)
+        counts = np.fromiter(map(float, told), np.float64, len(told))
     except (ValueError, ArithmeticError):
         return None
     known = counts[~np.isnan(counts)]
     whole = bool(((known == np.floor(known)) & (known >= -1) & (known < 1e15)).all())
-    if any(len(c) > 2 for c in cells) or not np.isfinite(values).all() or not whole:
+    if not np.isfinite(values).all() or not whole:
         return None
     return values, counts
 
 
-def _complaint(name: str, rows: list[bytes], numbers: list[int]) -> InputError:
-    """Which row is wrong, and how."""
-    for row, number in zip(rows, numbers, strict=True):
+def _relative(cells: list[bytes], first: bytes) -> npt.NDArray[np.float64]:
+    origin = float(first)
+    if abs(origin) > _LARGE and np.isfinite(origin):
+        exact = Decimal(first.decode())
+        return np.array([float(Decimal(c.decode()) - exact) for c in cells])
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.fromiter(map(float, cells), np.float64, len(cells)) - origin
+
+
+def _complaint(name: str, text: bytes, lines_before: int, *, skip: int) -> InputError:
+    """Which row of `text` is wrong, and how; `skip` rows at its begin are a heading."""
+    for number, line in enumerate(text.split(b"\n"), lines_before + 1):
+        row = line.split(b"#", 1)[0].strip()
+        if not row:
+            continue
+        if skip:
+            skip = 0
+            continue
         cells = row.split()
         shown = row[:40].decode(errors="replace")
         where = f"line {number} of {name}"
@@ -196,8 +211,7 @@ def _times_of(gaps: npt.NDArray[np.float64], name: str, *, with_first: bool) -> 
 
 def _check_decimals(block: bytes, name: str) -> None:
     """Refuse decimal commas: 0,066 would be read as time 0 with 66 tokens."""
-    rows, _ = _rows(block)
-    if b"." not in block and all(re.fullmatch(rb"-?\d+,\d{3,}", row) for row in rows):
+    if b"." not in block and all(re.fullmatch(rb"-?\d+,\d{3,}", row) for row in _rows(block)):
         raise InputError(f"{name} seems to have decimal commas", "write decimal points")
 
 

@@ -109,7 +109,7 @@ class Answer:
             # This server counts its steps when it speculates. A total that equals the number of events proves nothing.
             findings.append(finding("I006", f"{name or 'the stream'}: a total of {total} for {events} events"))
             total = None
-        counted = count(said, total, whole(settings.get("max_tokens")))
+        counted = count(said, total, whole(settings.get("max_tokens")), facts.event_is)
         known = sum(counted.tokens) if counted.count_field and -1 not in counted.tokens else None
         if total is not None and known is not None and known != total:
             findings.append(finding("I005", f"{name or 'the stream'}: {known} tokens counted, the total says {total}"))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..trace import ASSUMED_ONE, COUNTED, ONE_EACH, TOTAL_ONLY, UNKNOWN
+from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN
 from .dialects import Said
 
 _SOURCES: Final = ("token ids", "usage per event", "log-probabilities", "tokens predicted")
@@ -33,7 +33,7 @@ class Counted:
     skipped: dict[str, int]
 
 
-def count(payloads: Sequence[Said], total: int | None, most: int | None) -> Counted:
+def count(payloads: Sequence[Said], total: int | None, most: int | None, event_is: str | None) -> Counted:
     """Counts for one answer.
 
     Parameters
@@ -41,6 +41,7 @@ def count(payloads: Sequence[Said], total: int | None, most: int | None) -> Coun
     payloads : what each payload of the answer says, in order of arrival.
     total : the server's total, where it can be trusted; None otherwise.
     most : the largest number of tokens that the request allowed, or None.
+    event_is : "token" or "step": what the engine puts into one event, or None when it is not known.
     """
     field, counts = _best(payloads)
     keep: list[int] = []
@@ -58,7 +59,8 @@ def count(payloads: Sequence[Said], total: int | None, most: int | None) -> Coun
         for bound, words in ((total, "total"), (most, "token limit of the request")):
             if keep and seen and bound == len(keep):
                 return Counted(keep, [1] * len(keep), ONE_EACH, words, dict(skipped))
-        return Counted(keep, tokens, ASSUMED_ONE if total is None else TOTAL_ONLY, None, dict(skipped))
+        untold = NOT_SAID if event_is == "step" else ASSUMED_ONE
+        return Counted(keep, tokens, untold if total is None else TOTAL_ONLY, None, dict(skipped))
     source = ONE_EACH if tokens and min(tokens) == max(tokens) == 1 else COUNTED
     return Counted(keep, tokens, source, field, dict(skipped))
 
