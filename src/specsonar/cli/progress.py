@@ -19,7 +19,7 @@ Report = Callable[[float, str], None]
 PATIENCE_S: Final = 1.0
 
 
-class _Bar:
+class Bar:
     """Silent until `PATIENCE_S` have passed."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,7 +58,7 @@ def progress(state: State) -> Iterator[Report | None]:
     if state.quiet or not sys.stderr.isatty():
         yield None
         return
-    bar = _Bar()
+    bar = Bar()
     try:
         yield bar
     finally:
