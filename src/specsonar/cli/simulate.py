@@ -16,7 +16,7 @@ from ..trace import Trace
 from .output import emit, output_file, stdout_bytes
 from .state import verbosity
 
-# click made this class generic in 8.2; 8.1 cannot subscript it.
+# Generic in newer versions of click only; older ones cannot subscript it.
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
 else:
