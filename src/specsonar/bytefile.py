@@ -166,7 +166,9 @@ class ByteFile:
             if piece:
                 yield piece
         if self._unpacked == 0 and self.broken:
-            raise InputError(f"{self.name} is {self.broken} before its first byte of content", "copy or record it again")
+            raise InputError(
+                f"{self.name} is {self.broken} before its first byte of content", "copy or record it again"
+            )
 
     def _check(self) -> None:
         allowed, n = self.limits, self._unpacked

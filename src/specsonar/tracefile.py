@@ -117,6 +117,8 @@ class Writer:
             self._sink = target
         notes = {"findings": [f.to_dict() for f in findings]}
         self._control({"specsonar": "trace", "version": VERSION, "meta": meta, **notes}, before=b"\n" * torn)
+        with self._told():
+            self._sink.flush()  # so that the file says what it is from its first block on
 
     def stream(
         self,

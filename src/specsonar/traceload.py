@@ -200,7 +200,9 @@ class _Loader:
             if falling:
                 findings.append(finding("I003", f"{self.name}: {falling} times were earlier than the one before"))
         if self.bad:
-            findings.append(finding("I004", f"{self.name}: {len(self.bad)} lines left out, the first is line {self.bad[0]}"))
+            findings.append(
+                finding("I004", f"{self.name}: {len(self.bad)} lines left out, the first is line {self.bad[0]}")
+            )
         if lost:
             findings.append(finding("I004", f"{self.name}: {lost} events of streams that were never opened left out"))
         meta = {k: v for part in reversed(self.parts) for k, v in part.header.meta.items()}

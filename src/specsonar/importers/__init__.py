@@ -38,8 +38,9 @@ def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, ga
         ns_per(unit)
     with ByteFile(path) as source:
         head = source.head()
-        check_text(head, source.name)
         score, best = max(((f.sniff(head), f) for f in FORMATS), key=lambda pair: pair[0])
+        if best is plaintext or score <= 0:  # a trace that a crash left with a tail of zeros is still a trace
+            check_text(head, source.name)
         if score <= 0:
             raise unknown.refusal(head, source.name, FORMATS)
         trace: Trace = best.read(source, unit=unit, gaps=gaps)

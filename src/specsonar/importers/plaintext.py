@@ -28,9 +28,9 @@ NAME: Final = "plain text"
 LOOKS: Final = "one arrival time per line, optionally a token count after it"
 MAX_EVENTS: Final = 20_000_000
 
-_NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER: Final = rb"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _WORD: Final = re.compile(rb"[-+]?(?:nan|inf(?:inity)?)$", re.IGNORECASE)
-_ROW: Final = re.compile(rb"\s*(?:%s|[-+]?(?:nan|inf(?:inity)?))\s*(?:[,;\s].*)?$" % _NUMBER, re.IGNORECASE)
+_ROW: Final = re.compile(rb"(?:%s|[-+]?(?:nan|inf(?:inity)?))(?: .*)?$" % _NUMBER, re.IGNORECASE | re.DOTALL)
 _SEPARATORS: Final = bytes.maketrans(b",;\t", b"   ")
 
 # Floats hold 2**53 exactly; from here on nanoseconds would be lost, and decimals are used.
@@ -44,10 +44,12 @@ _FALLING_GAPS: Final = 0.1
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1: its first row must be numbers."""
-    rows = [r for line in head.splitlines() if (r := line.split(b"#")[0].strip())]
+    rows = _rows(head.removeprefix(b"\xef\xbb\xbf").translate(_SEPARATORS))
     if rows and _is_heading(rows[0]):
         rows = rows[1:]
-    return 0.5 if rows and _ROW.match(rows[0]) else 0.0
+    if not rows:
+        return 0.1 if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"#") else 0.0
+    return 0.5 if _ROW.match(rows[0]) else 0.0
 
 
 def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:
@@ -79,7 +81,9 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     if falling:
         order = np.argsort(times, kind="stable")
         times, counts = times[order], None if counts is None else counts[order]
-        findings.append(finding("I003", f"{source.name}: {falling} of {times.size} times were earlier than the one before"))
+        findings.append(
+            finding("I003", f"{source.name}: {falling} of {times.size} times were earlier than the one before")
+        )
     single = counts is not None and bool((counts == 1).all())
     made = stream(
         times,
@@ -136,7 +140,7 @@ def _rows(text: bytes) -> list[bytes]:
 
 def _is_heading(row: bytes) -> bool:
     """Words instead of numbers in the first row are the names of the columns."""
-    cell = row.translate(_SEPARATORS).split()[0]
+    cell = row.split()[0]
     return cell[:1].isalpha() and not _WORD.match(cell)
 
 
@@ -196,7 +200,9 @@ def _complaint(name: str, text: bytes, lines_before: int, *, skip: int) -> Input
                 f"{where} has {len(cells)} columns", "a time and, at most, a token count are expected on a line"
             )
         if len(cells) == 2 and not re.fullmatch(rb"-1|\+?\d{1,15}(?:\.0*)?", cells[1]):
-            return InputError(f"{where} has {cells[1][:20].decode(errors='replace')!r} for a token count", "use a whole number")
+            return InputError(
+                f"{where} has {cells[1][:20].decode(errors='replace')!r} for a token count", "use a whole number"
+            )
     return InputError(f"{name} cannot be read as numbers", "one arrival time per line is expected")
 
 

@@ -110,11 +110,13 @@ def _answer(line: _Line) -> Answer:
 def _trace(source: ByteFile, answers: list[Answer], skipped: list[int], cut: bool) -> Trace:
     findings: list[Finding] = []
     if not answers and not cut:
-        raise FormatError(f"no line of {source.name} could be read as JSON with a time", "see `specsonar convert --help`")
+        raise FormatError(f"no line of {source.name} could be read as JSON with a time", f"expected: {LOOKS}")
     if cut:
         findings.append(finding("I001", f"{source.name} ends in the middle of a line"))
     if skipped:
-        findings.append(finding("I004", f"{source.name}: {len(skipped)} lines left out, the first is line {skipped[0]}"))
+        findings.append(
+            finding("I004", f"{source.name}: {len(skipped)} lines left out, the first is line {skipped[0]}")
+        )
     streams: list[Stream] = []
     for index, answer in enumerate(answers):
         made, noticed = answer.streams(source.name if len(answers) == 1 else f"{source.name}:{index + 1}")
@@ -122,7 +124,9 @@ def _trace(source: ByteFile, answers: list[Answer], skipped: list[int], cut: boo
             ordered, falling = in_order(one)
             streams.append(ordered)
             if falling:
-                findings.append(finding("I003", f"{one.name}: {falling} of {len(one)} times were earlier than the one before"))
+                findings.append(
+                    finding("I003", f"{one.name}: {falling} of {len(one)} times were earlier than the one before")
+                )
         findings += noticed
     return Trace(tuple(streams), {}, tuple(findings))
 

@@ -28,7 +28,9 @@ def refusal(head: bytes, name: str, formats: Iterable[ModuleType]) -> FormatErro
     looks, hint = _json(text) if is_json else _text(text)
     near = sorted(formats, key=lambda f: is_json != ("JSON" in f.LOOKS))
     accepted = "accepted: " + "; ".join(f"{f.NAME} ({f.LOOKS})" for f in near)
-    return FormatError(f"{name} looks like {looks}, which is not a known recording", f"{hint}; {accepted}" if hint else accepted)
+    return FormatError(
+        f"{name} looks like {looks}, which is not a known recording", f"{hint}; {accepted}" if hint else accepted
+    )
 
 
 def _text(text: bytes) -> tuple[str, str]:

@@ -86,7 +86,7 @@ def facts(payload: Json) -> Facts:
 
 
 def event_is(engine: str | None) -> str | None:
-    """"token" or "step": what one event of `engine` (with or without version) holds; None when not known."""
+    """ "token" or "step": what one event of `engine` (with or without version) holds; None when not known."""
     return _EVENT_IS.get(engine.split(" ")[0]) if engine else None
 
 
