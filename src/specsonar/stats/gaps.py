@@ -15,6 +15,9 @@ FloatArray = npt.NDArray[np.float64]
 FINEST = 1e-7
 """Gaps below 100 ns are ties: no user-space clock separates them."""
 
+LONGEST = 4096
+"""Gaps in one piece. A longer stream is cut before a long gap, so that memory stays flat; one burst is lost a cut."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaps:
@@ -26,7 +29,7 @@ class Gaps:
     zero : shape (n,), true where the gap is below the clock's tick.
     log : shape (n,), natural logarithm of the gap (of `FINEST` where it is zero).
     floor : shape (n,), the smallest spread of log gap that the tick allows near each gap.
-    offsets : shape (streams+1,), where each stream begins.
+    offsets : shape (pieces+1,), where each stream, or piece of a long stream, begins.
     tick : seconds; what the clock cannot separate.
     """
 
@@ -78,9 +81,23 @@ def prepare(streams: Sequence[Arrays]) -> Gaps:
         zero=zero,
         log=np.log(safe),
         floor=np.where(zero, 0.02, np.maximum(0.02, 0.4 * tick / safe)),
-        offsets=np.concatenate(([0], np.cumsum([p.size for p in parts]))).astype(np.int64),
+        offsets=_pieces(parts),
         tick=tick,
     )
+
+
+def _pieces(parts: Sequence[FloatArray]) -> npt.NDArray[np.int64]:
+    """Where the streams begin, and where long ones are cut: before the longest gap among the next `LONGEST` / 8."""
+    offsets = [0]
+    begin = 0
+    for gap in parts:
+        end = begin + gap.size
+        while end - offsets[-1] > LONGEST:
+            at = offsets[-1] - begin + LONGEST - LONGEST // 8
+            offsets.append(begin + at + int(np.argmax(gap[at : at + LONGEST // 8])))
+        offsets.append(end)
+        begin = end
+    return np.array(offsets, np.int64)
 
 
 def two_classes(values: FloatArray) -> float:

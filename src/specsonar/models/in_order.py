@@ -1,0 +1,278 @@
+"""The in-order layer: explanations of the gaps by steps and bursts on a link that keeps the order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
+from ..stats.gaps import Gaps, cuts, prepare
+from ..stats.result import Arrays, LayerFit
+from . import direct, late
+from .choose import Choice, choose
+from .explanation import Explanation
+
+FloatArray = npt.NDArray[np.float64]
+
+_DIRECT_PLAIN, _DIRECT_RUNS, _LATE = 8.0, 16.0, 14.0
+"""Free parameters of the gap laws; the burst law comes on top."""
+
+_SHAPE_TOKENS = 6000
+"""The filter's laws are learnt from about this many tokens; the burst law and the step from all."""
+
+
+def explain(streams: Sequence[Arrays]) -> list[Explanation]:
+    """Every explanation of the in-order layer, fitted; not sorted."""
+    gaps = prepare(streams)
+    found: list[Explanation] = []
+    plain = direct.fit_plain(gaps)
+    found.append(_plain_direct(gaps, plain))
+    runs = direct.fit_runs(gaps)
+    if runs is None:
+        return found
+    choice = _choose_direct(gaps, runs)
+    found.append(_speculative_direct(gaps, choice))
+    found.append(_fixed(gaps, choice))
+    if _lateness_matters(gaps, choice):
+        found += _late(gaps, choice.best.new)
+    return found
+
+
+def _choose_direct(gaps: Gaps, runs: direct.DirectFit) -> Choice[direct.DirectFit]:
+    seen = np.flatnonzero(runs.went[:-1] > 0.5)
+    longest = int(seen[-1]) + 2 if seen.size else 2
+    return choose(longest, runs.max_burst + 1, runs.new.sum(), lambda m, rule: direct.at(gaps, runs, m, rule))
+
+
+def _plain_direct(gaps: Gaps, plain: direct.DirectFit) -> Explanation:
+    step, se, sd = _step_moments(gaps, plain.new)
+    fit = LayerFit(
+        layer=IN_ORDER_LAYER, max_burst=1, loglik_by_burst={1: plain.loglik}, hazards=np.empty(0),
+        hazards_se=np.empty(0), alpha=float("nan"), alpha_se=float("nan"), alpha_loglik=float("nan"),
+        burst_counts=np.array([float(len(gaps))]), bursts=(), step_s=step, step_se=se, step_sd=sd,
+        jitter_s=float("nan"), jitter_se=float("nan"), parameters=int(_DIRECT_PLAIN), loglik=plain.loglik,
+    )  # fmt: skip
+    return Explanation(AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _DIRECT_PLAIN, fit, {"direct": 1.0})
+
+
+def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
+    best, free = choice.best, choice.free
+    step, se, sd = _step_moments(gaps, best.new)
+
+    def at_alpha(alpha: float) -> float:
+        hazards = np.append(np.full(best.max_burst - 1, alpha), 0.0)
+        return direct.em(gaps, hazards, best.inside, best.between, rule="fixed", rounds=1).loglik
+
+    fit = LayerFit(
+        layer=IN_ORDER_LAYER, max_burst=best.max_burst, loglik_by_burst=choice.logliks,
+        step_s=step, step_se=se, step_sd=sd, jitter_s=float("nan"), jitter_se=float("nan"),
+        parameters=int(_DIRECT_RUNS) + _law_size(choice), loglik=best.loglik,
+        bursts=tuple(_sizes(best.new, gaps)), extra={"direct": 1.0},
+        **_burst_law(choice.one.hazards, free.hazards, free.went, free.stopped, choice.one.loglik, at_alpha),
+    )  # fmt: skip
+    return Explanation(
+        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS + _law_size(choice), fit, {"direct": 1.0}
+    )
+
+
+def _law_size(choice: Choice[direct.DirectFit] | Choice[late.LateFit]) -> int:
+    return 1 if choice.one_alpha else choice.best.max_burst - 1
+
+
+def _fixed(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
+    """Constant bursts: the most frequent size of the free fit."""
+    chunk = max(2, int(np.argmax(choice.free.stopped)) + 1)
+    fixed = direct.fixed(gaps, choice.free, chunk)
+    return Explanation(FIXED_CHUNKS, IN_ORDER_LAYER, fixed.loglik, _DIRECT_RUNS, None, {"chunk": float(chunk)})
+
+
+def _burst_law(
+    one: FloatArray, free: FloatArray, went: FloatArray, stopped: FloatArray, one_loglik: float,
+    at_alpha: Callable[[float], float],
+) -> dict[str, Any]:
+    """The fields of a LayerFit that describe the burst law.
+
+    The standard error of alpha is from the curvature of the log-likelihood; those of the hazards from their expected
+    trials, widened by the share of information that the hidden steps cost alpha.
+    """
+    alpha = float(one[0]) if one.size > 1 else float("nan")
+    trials = np.maximum(went[:-1] + stopped[:-1], 1e-9)
+    complete = float(np.sqrt(alpha * (1 - alpha) / trials.sum()))
+    se = curvature_se(at_alpha, alpha, complete)
+    loss = max(se / complete, 1.0) if complete > 0 else 1.0
+    hazards = free[:-1]
+    return {
+        "hazards": hazards,
+        "hazards_se": loss * np.sqrt(np.maximum(hazards * (1 - hazards), 0.25 / trials) / trials),
+        "alpha": alpha,
+        "alpha_se": se,
+        "alpha_loglik": one_loglik,
+        "burst_counts": stopped.copy(),
+    }
+
+
+def curvature_se(loglik: Callable[[float], float], at: float, guess: float) -> float:
+    """1 / sqrt(-l'') from second differences of `loglik` around `at`; `guess` sets the distance and is the fallback."""
+    h = float(np.clip(guess, 1e-6, 0.45 * min(at, 1 - at) if 0 < at < 1 else guess))
+    middle, up, down = (loglik(x) for x in (at, at + h, at - h))
+    second = (up - 2 * middle + down) / h**2
+    return float(1 / np.sqrt(-second)) if second < 0 and np.isfinite(second) else guess
+
+
+def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float]:
+    """Mean step, its standard error and the spread of single steps, seconds, from the gaps that start steps.
+
+    Pauses beyond eight times the 90th percentile are stalls of the path, not steps.
+    """
+    at = new > 0.5
+    step = gaps.gap[at]
+    if step.size == 0:
+        return float("nan"), float("nan"), float("nan")
+    kept = step <= 8 * np.quantile(step, 0.9)
+    weight = new[at][kept]
+    mean = float(weight @ step[kept] / weight.sum())
+    sd = float(step[kept].std(ddof=1)) if kept.sum() > 1 else 0.0
+    return mean, sd / float(np.sqrt(max(kept.sum(), 1))), sd
+
+
+def _sizes(new: FloatArray, gaps: Gaps) -> list[npt.NDArray[np.int64]]:
+    """Complete bursts of each piece under the posterior: without the prefill's token and the burst cut at the end."""
+    sizes = []
+    for begin, end in zip(gaps.offsets[:-1], gaps.offsets[1:], strict=True):
+        starts = np.flatnonzero(new[begin:end] > 0.5)
+        sizes.append(np.diff(starts).astype(np.int64))
+    return sizes
+
+
+def _lateness_matters(gaps: Gaps, choice: Choice[direct.DirectFit]) -> bool:
+    """Whether delays of the link show: neighbouring step gaps that trade time, outsized bursts, or hardly any burst."""
+    best = choice.best
+    starts = np.flatnonzero(best.new > 0.5)
+    if starts.size < 10:
+        return True
+    step = gaps.log[starts]
+    step = np.clip(step, *np.quantile(step, [0.02, 0.98]))
+    a, b = step[:-1] - step.mean(), step[1:] - step.mean()
+    spread = float(step.var())
+    trade = float((a * b).mean()) / spread if spread > 1e-12 else 0.0
+    sizes = np.concatenate(_sizes(best.new, gaps)) if len(gaps) else np.empty(0)
+    outsized = sizes.size > 0 and (sizes >= sizes.max()).sum() <= 2
+    rare = sizes.size > 0 and (sizes > 1).mean() < 0.1
+    inner = gaps.gap[best.new < 0.5]
+    blurred = inner.size > 0 and float(np.mean(inner > 0.02 * np.exp(step.mean()))) > 0.15
+    return trade < -0.1 or bool(outsized) or bool(rare) or blurred
+
+
+def _late(gaps: Gaps, new: FloatArray) -> list[Explanation]:
+    """The lateness filter with one delay a step, with one delay a token where gaps inside bursts are blurred, and M = 1."""
+    borders = cuts(gaps)
+    step = float(np.median(gaps.gap[gaps.gap > borders[0]]))
+    grid = late.make_grid(gaps, step)
+    part, part_grid = _part(gaps, grid, _SHAPE_TOKENS)
+    blurred = float(np.mean((part.gap > 0.02 * step) & (part.gap < 0.5 * step))) > 0.1
+    found = []
+    for per_token in (False, True) if blurred else (False,):
+        wide = _start_late(part, part_grid, borders if blurred else borders[:1], per_token=per_token)
+        if wide is not None:
+            found.append(_speculative_late(gaps, grid, part, part_grid, wide))
+    cut = borders[0]
+    start = late.initial(part, part_grid, cut, step, 1, per_token=False)
+    plain = late.em(part, part_grid, start, rounds=25, tolerance=0.2)
+    if np.isfinite(plain.loglik):
+        if part is not gaps:
+            plain = late.em(gaps, grid, plain.parameters, rounds=2)
+        found.append(_plain_late(gaps, plain))
+    return found
+
+
+def _part(gaps: Gaps, grid: late.Grid, tokens: int) -> tuple[Gaps, late.Grid]:
+    """The first streams that hold about `tokens` gaps; all when there are fewer."""
+    pieces = int(np.searchsorted(gaps.offsets, tokens))
+    if pieces >= gaps.offsets.size - 1:
+        return gaps, grid
+    end = int(gaps.offsets[pieces])
+    part = Gaps(
+        gaps.gap[:end], gaps.zero[:end], gaps.log[:end], gaps.floor[:end], gaps.offsets[: pieces + 1], gaps.tick
+    )
+    return part, replace(grid, jump=grid.jump[:end])
+
+
+def _start_late(
+    part: Gaps, grid: late.Grid, borders: list[float], *, per_token: bool
+) -> late.LateFit | None:
+    """Free hazards with room to spare, from the most likely of several borders between short and long gaps."""
+    best: late.LateFit | None = None
+    for cut in borders:
+        runs = _run_lengths(part, cut)
+        guess = int(np.clip(np.quantile(runs, 0.9) if runs.size else 2, 2, 24))
+        step = float(np.median(part.gap[part.gap > cut]))
+        start = late.initial(part, grid, cut, step, guess + 2, per_token=per_token)
+        found = late.em(part, grid, start, rounds=8 if len(borders) > 1 else 25, tolerance=0.2)
+        if np.isfinite(found.loglik) and (best is None or found.loglik > best.loglik):
+            best = found
+    if best is not None and len(borders) > 1:
+        best = late.em(part, grid, best.parameters, rounds=20, tolerance=0.2)
+    return best
+
+
+def _run_lengths(gaps: Gaps, cut: float) -> npt.NDArray[np.int64]:
+    """Tokens between neighbouring gaps above the cut."""
+    return np.diff(np.flatnonzero(gaps.gap > cut))
+
+
+def _speculative_late(
+    gaps: Gaps, grid: late.Grid, part: Gaps, part_grid: late.Grid, wide: late.LateFit
+) -> Explanation:
+    trials = wide.went + wide.stopped
+    open_ = np.flatnonzero(wide.went[:-1] > np.maximum(1.0, 0.02 * trials[:-1]))
+    guess = int(open_[-1]) + 2 if open_.size else 2
+    base = wide.parameters
+
+    def fit(m: int, rule: str) -> late.LateFit:
+        return late.em(part, part_grid, late.at(base, m), rule=rule, rounds=8)
+
+    choice = choose(guess, guess + 8, trials.sum(), fit, reach=3)
+    best, free = choice.best, choice.free
+    rule = "one" if choice.one_alpha else "free"
+    final = late.em(part, part_grid, best.parameters, rule=rule, rounds=20, tolerance=0.02)
+    if part is not gaps:
+        final = late.em(gaps, grid, final.parameters, rule=rule, rounds=3)
+        free = late.em(gaps, grid, free.parameters, rounds=2)
+    one = final if choice.one_alpha else choice.one
+    p = final.parameters
+
+    def at_alpha(alpha: float) -> float:
+        hazards = np.append(np.full(p.hazards.size - 1, alpha), 0.0)
+        return late.evaluate(gaps, grid, replace(p, hazards=hazards), smooth=False)[0]
+
+    def at_step(step: float) -> float:
+        return late.evaluate(gaps, grid, replace(p, step=step), smooth=False)[0]
+
+    steps = max(final.new.sum(), 1.0)
+    fit_ = LayerFit(
+        layer=IN_ORDER_LAYER, max_burst=final.max_burst, loglik_by_burst=choice.logliks,
+        step_s=final.mean_step, step_se=curvature_se(at_step, p.step, p.step_sd / np.sqrt(steps)),
+        step_sd=p.step_sd, jitter_s=final.jitter, jitter_se=final.jitter / float(np.sqrt(2 * steps)),
+        parameters=int(_LATE) + _law_size(choice), loglik=final.loglik,
+        bursts=tuple(_sizes(final.new, gaps)), extra={"per_token": float(p.per_token), "stray": p.stray},
+        **_burst_law(one.parameters.hazards, free.parameters.hazards, free.went, free.stopped, one.loglik, at_alpha),
+    )  # fmt: skip
+    return Explanation(SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE + _law_size(choice), fit_)
+
+
+def _plain_late(gaps: Gaps, plain: late.LateFit) -> Explanation:
+    p = plain.parameters
+    steps = float(len(gaps))
+    fit = LayerFit(
+        layer=IN_ORDER_LAYER, max_burst=1, loglik_by_burst={1: plain.loglik}, hazards=np.empty(0),
+        hazards_se=np.empty(0), alpha=float("nan"), alpha_se=float("nan"), alpha_loglik=float("nan"),
+        burst_counts=np.array([steps]), bursts=(), step_s=plain.mean_step,
+        step_se=p.step_sd / float(np.sqrt(steps)), step_sd=p.step_sd, jitter_s=plain.jitter,
+        jitter_se=plain.jitter / float(np.sqrt(2 * steps)), parameters=int(_LATE) - 1, loglik=plain.loglik,
+        extra={"stray": p.stray},
+    )  # fmt: skip
+    return Explanation(AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _LATE - 1, fit)
