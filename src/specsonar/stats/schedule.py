@@ -80,14 +80,6 @@ def _sums(kept: Sequence[tuple[FloatArray, FloatArray]], walk: float) -> FloatAr
     return np.array([_filter(y, x, walk) for x, y in kept])
 
 
-def _profile(sums: FloatArray, n: int) -> tuple[float, float, float]:
-    """Log-likelihood with drift and scale maximised, the drift, and the noise variance."""
-    logs, yy, yx, xx = sums.sum(0)
-    drift = yx / xx
-    variance = max((yy - yx * yx / xx) / n, 1e-24)
-    return -0.5 * (logs + n * np.log(variance)), drift, variance
-
-
 def step_time(
     times: Sequence[FloatArray],
     steps: Sequence[FloatArray],
@@ -104,7 +96,9 @@ def step_time(
     resolution : tick of the clock, seconds.
     """
     pairs = [
-        (np.concatenate(([0.0], np.cumsum(m))), t - t[0]) for t, m in zip(times, steps, strict=True) if t.size > 1 and m.sum() > 0
+        (np.concatenate(([0.0], np.cumsum(m))), t - t[0])
+        for t, m in zip(times, steps, strict=True)
+        if t.size > 1 and m.sum() > 0
     ]
     if not pairs:
         return StepTime(float("nan"), float("nan"), float("nan"), float("nan"), float("nan"))
@@ -114,19 +108,53 @@ def step_time(
     n = sum(x.size - 1 for x, _ in kept)
     if n < 1:
         return StepTime(rough, float("nan"), float("nan"), float("nan"), float("nan"))
-    walk, drift, variance, sums = _maximise(kept)
-    kept = _near(pairs, kept, rough, walk * variance, variance)
-    n = sum(x.size - 1 for x, _ in kept)
-    walk, drift, variance, sums = _maximise(kept)
-    information = sums[:, 3].sum() / (variance * n / max(n - 1, 1))
-    se = 1.0 / np.sqrt(information)
+    level = _average(kept)
+    kept = _near(pairs, kept, rough, level)
+    level = _average(kept)
+    step = rough + level.drift
+    se = level.drift_se
     if len(kept) >= MANY:
-        scores = (sums[:, 2] - drift * sums[:, 3]) / variance
-        se = float(np.sqrt((scores**2).sum()) / (sums[:, 3].sum() / variance))
-    step = rough + drift
+        se = level.scatter
     se = float(np.sqrt(se**2 + step**2 * doubt / total**2 + resolution**2 / 6 / total**2))
     jitter, jitter_se = _jitter(pairs, late, step)
-    return StepTime(float(step), se, float(np.sqrt(walk * variance)), jitter, jitter_se)
+    return StepTime(float(step), se, float(np.sqrt(level.walk)), jitter, jitter_se)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Local level model: drift with standard errors (from the model, and from the scatter of streams), variances of walk and noise."""
+
+    drift: float
+    drift_se: float
+    scatter: float
+    walk: float
+    noise: float
+
+
+def _average(kept: Sequence[tuple[FloatArray, FloatArray]]) -> _Level:
+    """Average over the ratio of walk to noise with its restricted likelihood as weight (flat in the logarithm).
+
+    How much of the scatter accumulates is hard to tell from one stream, and the standard error hangs on it: no single ratio is trusted.
+    """
+    n = sum(x.size - 1 for x, _ in kept)
+    ratios = 10.0 ** np.concatenate((np.arange(-7.0, -2.0, 0.5), np.arange(-2.0, 4.01, 0.25)))
+    each = np.array([_sums(kept, w) for w in ratios])  # (ratios, streams, 4)
+    logs, yy, yx, xx = each.sum(1).T
+    drift = yx / xx
+    freedom = max(n - 1, 1)
+    variance = np.maximum((yy - yx * yx / xx) / freedom, 1e-24)
+    loglik = -0.5 * (logs + freedom * np.log(variance) + np.log(xx))
+    weight = np.exp(loglik - loglik.max())
+    weight /= weight.sum()
+    mean = float(weight @ drift)
+    wide = freedom / max(freedom - 2, 1)
+    spread = float(weight @ (variance * wide / xx + (drift - mean) ** 2))
+    best = int(weight.argmax())
+    scores = each[best, :, 2] - drift[best] * each[best, :, 3]
+    return _Level(
+        mean, float(np.sqrt(spread)), float(np.sqrt((scores**2).sum()) / xx[best]),
+        float(weight @ (ratios * variance)), float(weight @ variance),
+    )  # fmt: skip
 
 
 def _rough(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> float:
@@ -138,17 +166,6 @@ def _rough(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> float:
         ok = dx > 0
         slopes.append((t[half:] - t[:-half])[ok] / dx[ok])
     return max(float(np.median(np.concatenate(slopes))), 1e-9)
-
-
-def _maximise(kept: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[float, float, float, FloatArray]:
-    """Walk variance over noise variance, drift, noise variance, and the sums of `_filter` there."""
-    n = sum(x.size - 1 for x, _ in kept)
-    grid = 10.0 ** np.arange(-5.0, 5.01, 0.5)
-    best = max(grid, key=lambda w: _profile(_sums(kept, w), n)[0])
-    best = max(best * 10.0 ** np.linspace(-0.4, 0.4, 9), key=lambda w: _profile(_sums(kept, w), n)[0])
-    sums = _sums(kept, best)
-    _, drift, variance = _profile(sums, n)
-    return float(best), drift, variance, sums
 
 
 def _clean(
@@ -176,8 +193,7 @@ def _near(
     pairs: Sequence[tuple[FloatArray, FloatArray]],
     kept: Sequence[tuple[FloatArray, FloatArray]],
     rough: float,
-    walk: float,
-    noise: float,
+    level: _Level,
 ) -> list[tuple[FloatArray, FloatArray]]:
     """All events that lie within 4 standard deviations above the line through their kept neighbours.
 
@@ -191,12 +207,14 @@ def _near(
         inside = (x >= kx[0]) & (x <= kx[-1])
         bridge = np.where(inside, a * b / np.maximum(a + b, 1e-12), np.minimum(a, b))
         line = np.interp(x, kx, kr)
-        ok = r - line <= 4.0 * np.sqrt(2.0 * noise + walk * bridge) + 1e-9
+        ok = r - line <= 4.0 * np.sqrt(2.0 * level.noise + level.walk * bridge) + 1e-9
         result.append((x[ok], r[ok]))
     return result
 
 
-def _jitter(pairs: Sequence[tuple[FloatArray, FloatArray]], late: Sequence[FloatArray], step: float) -> tuple[float, float]:
+def _jitter(
+    pairs: Sequence[tuple[FloatArray, FloatArray]], late: Sequence[FloatArray], step: float
+) -> tuple[float, float]:
     """Spread of the delay outside stalls from the covariance of neighbouring gaps, -var(D), and its standard error.
 
     A late event makes its own gap longer and the next one shorter by as much; steps do not.

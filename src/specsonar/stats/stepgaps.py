@@ -2,7 +2,7 @@
 
 Density of a gap g given m steps and n tokens, in 1/seconds:
 
-    core   Student t with 4 degrees of freedom, location m s + c (n - m), squared scale D + m V
+    core   Student t with 4 degrees of freedom, location m s + c (n - m), squared scale D + m V + (0.3 c (n - m))^2
     tiny   uniform on [0, s/4]: an event that waited behind a late one on a link that keeps order
     tail   s / (g + s)^2: a stall, a slow step
 
@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 FREEDOM = 4.0
+TOKEN_CV = 0.3  # spread of the extra time of a token, relative
 
 
 def student(z: FloatArray) -> FloatArray:
@@ -62,6 +63,7 @@ class StepGaps:
     tiny, tail : weights of the two other parts.
     plain, plain_share : location and share of the second core among events of one token; share 0 for none.
     floor : least scale of the core.
+    sloped : whether c is estimated; else it stays 0.
     """
 
     step: float
@@ -73,22 +75,28 @@ class StepGaps:
     plain: float = 0.0
     plain_share: float = 0.0
     floor: float = 1e-6
+    sloped: bool = True
 
-    def scale(self, order: FloatArray) -> FloatArray:
-        """Scale of the core for m = `order` steps."""
-        result: FloatArray = np.sqrt(self.delay_var + order * self.step_var + self.floor**2)
+    def scale(self, order: FloatArray, extra: FloatArray) -> FloatArray:
+        """Scale of the core for m = `order` steps with `extra` = n - m tokens more than steps."""
+        drafting = (TOKEN_CV * self.slope * extra) ** 2
+        result: FloatArray = np.sqrt(self.delay_var + order * self.step_var + drafting + self.floor**2)
         return result
 
-    def parts(self, gaps: FloatArray, counts: IntArray, most: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def parts(
+        self, gaps: FloatArray, counts: IntArray, most: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Core, second core (both shape (most, n)), tiny and tail (shape (n,)), each with its weight in it."""
         order = np.arange(1.0, most + 1)[:, None]
-        scale = self.scale(order)
+        scale = self.scale(order, counts - order)
         weight = 1.0 - self.tiny - self.tail
         core = weight / scale * student((gaps - order * self.step - self.slope * (counts - order)) / scale)
         second = np.zeros_like(core)
         if self.plain_share > 0:
             one = counts == 1
-            second[0, one] = self.plain_share * weight / scale[0] * student((gaps[one] - self.plain) / scale[0])
+            second[0, one] = (
+                self.plain_share * weight / scale[0, one] * student((gaps[one] - self.plain) / scale[0, one])
+            )
             core[0, one] *= 1.0 - self.plain_share
         tiny = np.where(gaps <= self.step / 4, 4.0 * self.tiny / self.step, 0.0)
         return core, second, tiny, self.tail * self.step / (gaps + self.step) ** 2
@@ -107,14 +115,17 @@ class StepGaps:
         total = core + second + tiny + tail
         inside = steps * core / total
         order = np.arange(1.0, most + 1)[:, None]
-        scale = self.scale(order)
+        scale = self.scale(order, counts - order)
         z = (gaps - order * self.step - self.slope * (counts - order)) / scale
         heavy = (FREEDOM + 1.0) / (FREEDOM + z * z)
         w = inside * heavy / scale**2
         x, extra = np.broadcast_to(order, w.shape), counts - order
         step, slope = _line(w, x, extra, np.broadcast_to(gaps, w.shape))
+        if not self.sloped:
+            step, slope = float((w * x * gaps).sum() / max((w * x * x).sum(), 1e-300)), 0.0
         residual = gaps - order * step - slope * extra
-        delay_var, step_var = _variances(inside, heavy, residual, order)
+        own = np.maximum(1.0 - (TOKEN_CV * self.slope * extra / scale) ** 2, 0.0)  # share that is not drafting
+        delay_var, step_var = _variances(inside, heavy * own, residual, order)
         second_core = (steps * second / total)[0]
         share, plain = self.plain_share, self.plain
         if share > 0:

@@ -1,0 +1,308 @@
+"""The rival ways of grouping steps into events with token counts: one step, a few merged steps, the steps of an interval.
+
+Each is fitted to the same counts and gaps; `score` is the log-likelihood less what its parameters cost, and the best score wins. A free
+hazard costs half the logarithm of the steps that it was learnt from, so that rare long bursts are not dear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from ..stats import counted as law
+from ..stats.counted import CountFit, Events, Law
+from ..stats.result import Arrays
+from ..stats.stepgaps import StepGaps, mode
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+MERGES = 3  # most steps in one merged event
+INTERVAL_MOST = 64
+BEYOND = 4  # how far past the largest burst the likelihood is followed
+CELLS = 20_000  # from this many events on, equal counts with nearly equal gaps are held once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Data:
+    """Complete events of all streams (first and last left out), the last ones apart, and the same in cells."""
+
+    counts: IntArray
+    gaps: FloatArray
+    ends: IntArray  # where each stream's events end in `counts`
+    last: IntArray  # count of each stream's last event
+    cell: IntArray  # of each event
+    cell_counts: IntArray
+    cell_gaps: FloatArray
+    times: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rival:
+    """One way of grouping steps, fitted at its best M; loglik and score include the gaps."""
+
+    name: str
+    burst: int
+    hazards: FloatArray
+    by_burst: dict[int, float]
+    alpha: float
+    alpha_loglik: float
+    loglik: float
+    score: float
+    parameters: int
+    sizes: FloatArray
+    gaps: StepGaps
+    events: Events
+    build: Law
+    fit: CountFit
+    interval: int = 0
+
+
+def gather(streams: Sequence[Arrays]) -> Data:
+    counts, gaps, last, ends, n = [], [], [], [], 0
+    for s in streams:
+        tokens = np.ones(s.t.size, np.int64) if s.tokens is None else s.tokens
+        inner = tokens[1:-1]
+        counts.append(inner)
+        gaps.append(np.maximum(np.diff(s.t)[:-1], 0.0))
+        if tokens.size > 1:
+            last.append(int(tokens[-1]))
+        n += inner.size
+        ends.append(n)
+    c = np.concatenate(counts) if counts else np.zeros(0, np.int64)
+    g = np.concatenate(gaps) if gaps else np.zeros(0)
+    if n <= CELLS:
+        return Data(c, g, np.array(ends), np.array(last, np.int64), np.arange(n), c, g, np.ones(n))
+    fine = max(float(np.median(g)), 1e-6) / 64
+    key = c * 100_000 + np.minimum(np.log1p(g / fine) * 64, 99_999).astype(np.int64)
+    _, first, cell, times = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    centre = np.bincount(cell, g) / times
+    return Data(c, g, np.array(ends), np.array(last, np.int64), cell, c[first], centre, times.astype(np.float64))
+
+
+def fit_rivals(data: Data, max_burst: int | None, resolution: float) -> list[Rival]:
+    floor = max(resolution / 2, 1e-6)
+    most = int(max(data.counts.max(initial=1), data.last.max(initial=1)))
+    limit = most if max_burst is None else max_burst
+    rivals = []
+    if most <= limit:
+        rivals.append(_steps(data, floor))
+    inner = int(data.counts.max(initial=1))
+    if data.counts.size >= 8 and inner > 1:
+        together = _merged(data, floor, min(inner, limit))
+        rivals += [together] if together else []
+        low = int(data.counts.min())
+        if 1 < low < inner and low <= INTERVAL_MOST:
+            rivals += [
+                _interval(data, floor, n, limit) for n in range(low, max(low - 3, 1), -1) if inner - n + 1 <= limit
+            ]
+    if not rivals:
+        rivals.append(_steps(data, floor))
+    return [r for r in rivals if np.isfinite(r.loglik)] or [_steps(data, floor)]
+
+
+def _start(gaps: FloatArray, floor: float) -> StepGaps:
+    busy = gaps[gaps > 0.1 * np.median(gaps)] if gaps.size else gaps
+    step = max(mode(busy), 1e-9) if busy.size else max(floor, 1e-9)
+    return StepGaps(step, 0.0, (0.1 * step) ** 2, (0.05 * step) ** 2, floor=max(floor, 1e-4 * step))
+
+
+def _bernoulli(went: npt.ArrayLike, stopped: npt.ArrayLike) -> float:
+    """Log-likelihood at the maximum, a = went / (went + stopped), summed over positions."""
+    c, s = np.atleast_1d(np.asarray(went, np.float64)), np.atleast_1d(np.asarray(stopped, np.float64))
+    inside = (c > 0) & (s > 0)
+    c, s = c[inside], s[inside]
+    return float((c * np.log(c) + s * np.log(s) - (c + s) * np.log(c + s)).sum())
+
+
+def _complete_score(sizes: FloatArray) -> float:
+    """Penalised log-likelihood of steps of known sizes, shape (M,): the best of free hazards, one alpha, and free hazards with one
+    alpha for all positions that fewer than 5 steps reached. A free hazard costs half the logarithm of the steps it is learnt from.
+    """
+    reach = np.cumsum(sizes[::-1])[::-1]
+    went, stopped = reach[1:], sizes[:-1]
+    if went.size == 0:
+        return 0.0
+    scores = []
+    for head in {0, int((reach[:-1] >= 5).sum()), went.size}:
+        c = np.append(went[:head], went[head:].sum())
+        s = np.append(stopped[:head], stopped[head:].sum())
+        scores.append(_bernoulli(c, s) - 0.5 * float(np.log1p(c + s).sum()))
+    return max(scores)
+
+
+def _steps(data: Data, floor: float) -> Rival:
+    """One event, one step: counts give the hazards in closed form, the last count of a stream from below only."""
+    n = data.times.sum()
+    most = int(max(data.counts.max(initial=1), data.last.max(initial=1)))
+    sizes = np.bincount(data.counts, minlength=most + 1)[1:].astype(np.float64)
+    went = (data.last[:, None] > np.arange(1, most)).sum(0)
+    reach = np.cumsum(sizes[::-1])[::-1]
+    passed, stopped = reach[1:] + went, sizes[:-1]
+    hazards = np.divide(passed, passed + stopped, out=np.zeros(most - 1), where=passed + stopped > 0)
+    gaps = _single_gaps(data, floor)
+    gap_loglik = float(data.times @ np.log(gaps.density(data.cell_gaps, data.cell_counts, 1)[0])) if n else 0.0
+
+    loglik = gap_loglik + _bernoulli(passed, stopped)
+    total, ends = passed.sum(), stopped.sum()
+    alpha = float(total / (total + ends)) if total + ends else float("nan")
+    by_burst = {most: loglik}
+    if most > 1:
+        c, s = passed[-1:], stopped[-1:]
+        loss = _bernoulli(c, s + sizes[-1:]) - _bernoulli(c, s)
+        by_burst |= {most + k: loglik + loss for k in range(1, BEYOND + 1)}
+    extra = 2 if gaps.plain_share > 0 else 0
+    inner = int(data.counts.max(initial=1))
+    score = gap_loglik + _complete_score(sizes[:inner]) - 0.5 * (6 + extra) * np.log1p(n)
+    density = gaps.density(data.cell_gaps, data.cell_counts, 1)
+    events = Events(data.cell_counts, density, data.times)
+    fitted = CountFit(hazards, np.ones(1), np.ones((1, data.times.size)), sizes, loglik)
+    alpha_loglik = gap_loglik + _bernoulli(total, ends) if most > 1 else float("nan")
+    return Rival(
+        "steps", most, hazards, by_burst, alpha, alpha_loglik, loglik, score, most - 1 + 6 + extra, sizes, gaps, events, law.merged, fitted
+    )  # fmt: skip
+
+
+def _single_gaps(data: Data, floor: float) -> StepGaps:
+    """Gap law of single steps, with a second step time for steps without a draft when that is clearly better."""
+    if data.counts.size == 0:
+        return _start(data.gaps, floor)
+    g, n, times = data.cell_gaps, data.cell_counts, data.times
+    ones = np.ones((1, n.size))
+
+    def climb(start: StepGaps) -> tuple[float, StepGaps]:
+        for _ in range(25):
+            start = start.updated(g, n, ones, times)
+        return float(times @ np.log(start.density(g, n, 1)[0])), start
+
+    loglik, best = climb(_start(data.gaps, floor))
+    single, longer = data.gaps[data.counts == 1], data.gaps[data.counts > 1]
+    if min(single.size, longer.size) < 8:
+        return best
+    step, plain = mode(longer), mode(single)
+    if plain > 0.8 * step or plain < 0.02 * step or step <= 0:
+        return best
+    start = StepGaps(
+        step, 0.0, (0.1 * step) ** 2, (0.05 * step) ** 2, plain=plain, plain_share=0.7, floor=max(floor, 1e-4 * step)
+    )
+    two, second = climb(start)
+    apart = second.plain < 0.85 * second.step
+    return second if apart and two - loglik > np.log1p(data.counts.size) + 3.0 else best
+
+
+def _climb(
+    data: Data, floor: float, build: Law, most: int, burst: int, start: StepGaps, weights: FloatArray
+) -> tuple[StepGaps, CountFit]:
+    """Gap law and counts together at a generous M."""
+    gaps = start
+    fitted = None
+    hazards = np.full(burst - 1, 0.6)
+    for _ in range(15):
+        events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, most), data.times)
+        fitted = law.maximise(events, build, hazards, weights, law.free(burst), rounds=3)
+        if not np.isfinite(fitted.loglik):
+            break
+        hazards, weights = fitted.hazards, fitted.weights
+        gaps = gaps.updated(data.cell_gaps, data.cell_counts, fitted.steps, data.times)
+    assert fitted is not None
+    return gaps, fitted
+
+
+def _choose(
+    name: str, data: Data, build: Law, gaps: StepGaps, most: int, bursts: range, weights: FloatArray, interval: int
+) -> Rival:
+    """Best M of `bursts` by penalised likelihood, free hazards and one alpha each."""
+    shares = interval == 0
+    events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, most), data.times)
+    n = data.times.sum()
+    fixed = 0.5 * (6 + (most - 1 if shares else 0)) * np.log1p(n)
+    by_burst: dict[int, float] = {}
+    best: tuple[float, int, CountFit, CountFit] | None = None
+    for burst in bursts:
+        start = np.full(burst - 1, 0.7)
+        one = law.maximise(events, build, start, weights, law.common(burst))
+        if not np.isfinite(one.loglik):
+            continue
+        every = law.maximise(events, build, np.clip(one.hazards, 0.02, 0.98), one.weights, law.free(burst))
+        by_burst[burst] = every.loglik
+        alone = np.cumsum(every.sizes[::-1])[::-1]
+        cost = _bernoulli(alone[1:], every.sizes[:-1]) - _complete_score(every.sizes)
+        alpha_cost = 0.5 * np.log1p(np.cumsum(one.sizes[::-1])[1:].sum()) if burst > 1 else 0.0
+        score = max(every.loglik - cost, one.loglik - alpha_cost) - fixed
+        if best is None or score > best[0]:
+            best = (score, burst, every, one)
+    if best is None:
+        nothing = CountFit(np.zeros(0), weights, np.zeros((most, n_cells(data))), np.zeros(1), -np.inf)
+        return Rival(
+            name,
+            1,
+            np.zeros(0),
+            {},
+            np.nan,
+            np.nan,
+            -np.inf,
+            -np.inf,
+            0,
+            np.zeros(1),
+            gaps,
+            events,
+            build,
+            nothing,
+            interval,
+        )
+    score, burst, every, one = best
+    by_burst = {m: v for m, v in by_burst.items() if m <= burst}
+    for m in range(burst + 1, burst + BEYOND + 1) if burst > 1 else ():
+        start = np.append(every.hazards, np.full(m - burst, every.hazards[-1])).clip(0.02, 0.98)
+        by_burst[m] = law.maximise(events, build, start, every.weights, law.tied(m, burst)).loglik
+    alpha = float(one.hazards[0]) if burst > 1 else float("nan")
+    return Rival(
+        name, burst, every.hazards, by_burst, alpha, one.loglik if burst > 1 else float("nan"), every.loglik, score,
+        burst - 1 + 6 + (most - 1 if shares else 0), every.sizes, gaps, events, build, every, interval,
+    )  # fmt: skip
+
+
+def n_cells(data: Data) -> int:
+    """Columns of the compressed data."""
+    return data.times.size
+
+
+def _merged(data: Data, floor: float, top: int) -> Rival | None:
+    weights = np.array([0.9, 0.08, 0.02])
+    gaps, fitted = _climb(data, floor, law.merged, MERGES, top, _start(data.gaps, floor), weights)
+    if (
+        fitted.weights[1:].sum() * data.times.sum() < 0.3
+    ):  # nothing merged: the law of single steps says the same with less
+        return None
+    seen = np.flatnonzero(fitted.sizes > 0.05)
+    high = int(seen.max(initial=0)) + 1 if np.isfinite(fitted.loglik) else top
+    low = max(-(-top // MERGES), 1, high - 8)
+    return _choose(
+        "merged", data, law.merged, gaps, MERGES, range(low, max(high, low) + 1), np.clip(fitted.weights, 0.01, None), 0
+    )
+
+
+def _passage(p: FloatArray, weights: FloatArray, n_max: int, *, interval: int) -> law.Grouping:
+    del weights
+    return law.passage(p, interval, n_max)
+
+
+def _interval(data: Data, floor: float, interval: int, limit: int) -> Rival:
+    """Stream interval: the quantum of the gaps is found by trying how many steps a typical gap may hold."""
+    build = partial(_passage, interval=interval)
+    top = int(data.counts.max()) - interval + 1
+    typical = max(float(np.median(data.gaps)), 1e-9)
+    shares = np.full(interval, 1.0 / interval)
+    best: tuple[StepGaps, CountFit] | None = None
+    for steps in range(1, interval + 1):
+        step = typical / steps
+        start = StepGaps(step, 0.0, (0.02 * step) ** 2, (0.07 * step) ** 2, floor=max(floor, 1e-4 * step))
+        trial = _climb(data, floor, build, interval, top, start, shares)
+        if best is None or trial[1].loglik > best[1].loglik:
+            best = trial
+    assert best is not None
+    return _choose("interval", data, build, best[0], interval, range(top, top + 1), shares, interval)
