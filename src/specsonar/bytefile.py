@@ -30,6 +30,7 @@ ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 # Four bytes of a hostile zstd archive can hold 128 KiB, so it is fed in pieces that stay small when unpacked.
 _ZSTD_PIECE: Final = 1 << 10
+_ZSTD_READ: Final = 1 << 16
 _ZSTD_WINDOW: Final = 1 << 27
 
 
@@ -202,7 +203,7 @@ class ByteFile:
         while True:
             unpacker = context.decompressobj()
             while not unpacker.eof:
-                if not data and not (data := self._read(BLOCK)):
+                if not data and not (data := self._read(_ZSTD_READ)):
                     self.broken = "a truncated archive"
                     return
                 piece, data = data[:_ZSTD_PIECE], data[_ZSTD_PIECE:]
@@ -212,7 +213,7 @@ class ByteFile:
                 except zstandard.ZstdError:
                     self.broken = "a damaged archive"
                     return
-            data = unpacker.unused_data + data or self._read(BLOCK)
+            data = unpacker.unused_data + data or self._read(_ZSTD_READ)
             if not data:
                 return
 

@@ -199,7 +199,7 @@ class Writer:
         self.close(complete=kind is None)
 
     def _control(self, line: Mapping[str, Any], before: bytes = b"") -> None:
-        said = {k: v for k, v in line.items() if v is not None and v != [] and v != ""}
+        said = {k: v for k, v in line.items() if v is not None and (v or k not in ("name", "meta", "findings"))}
         self._put(before + msgspec.json.encode(said, enc_hook=_plain) + b"\n", 0)
 
     def _put(self, data: bytes, events: int) -> None:

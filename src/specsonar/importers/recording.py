@@ -24,7 +24,7 @@ from ..wire.answer import Answer, payload
 
 NAME: Final = "event-stream recording"
 LOOKS: Final = 'JSON lines; a request, then {"t_ns":..,"recv":..,"data":{..}} for each event'
-MAX_EVENTS: Final = 10_000_000
+MAX_EVENTS: Final = 4_000_000
 
 _Time = Annotated[int, msgspec.Meta(ge=-(1 << 61), le=1 << 61)]
 
