@@ -22,6 +22,7 @@ from ..stats.bursts import mean_burst, pmf
 from ..stats.result import Arrays, LayerFit
 from ..stats.schedule import step_time
 from . import heldback
+from .counted_late import second_look
 from .counted_rivals import Data, Rival, fit_rivals, gather
 
 FloatArray = npt.NDArray[np.float64]
@@ -92,6 +93,8 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
     data = gather(streams)
     resolution = max((s.resolution for s in streams), default=0.0)
     best = max(fit_rivals(data, max_burst, resolution), key=lambda r: r.score)
+    if best.name == "merged":
+        best, data = second_look(best, data, streams, resolution)
     return _report(best, data, streams, resolution)
 
 

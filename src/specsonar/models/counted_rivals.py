@@ -97,9 +97,8 @@ def fit_rivals(data: Data, max_burst: int | None, resolution: float) -> list[Riv
         rivals += [together] if together else []
         low = int(data.counts.min())
         if 1 < low < inner and low <= INTERVAL_MOST:
-            rivals += [
-                _interval(data, floor, n, limit) for n in range(low, max(low - 3, 1), -1) if inner - n + 1 <= limit
-            ]
+            nearby = range(low, max(low - 3, 1), -1) if data.counts.size < 30 else (low,)
+            rivals += [_interval(data, floor, n) for n in nearby if inner - n + 1 <= limit]
     if not rivals:
         rivals.append(_steps(data, floor))
     return [r for r in rivals if np.isfinite(r.loglik)] or [_steps(data, floor)]
@@ -195,13 +194,13 @@ def _single_gaps(data: Data, floor: float) -> StepGaps:
 
 
 def _climb(
-    data: Data, floor: float, build: Law, most: int, burst: int, start: StepGaps, weights: FloatArray
+    data: Data, build: Law, most: int, burst: int, start: StepGaps, weights: FloatArray, rounds: int = 15
 ) -> tuple[StepGaps, CountFit]:
     """Gap law and counts together at a generous M."""
     gaps = start
     fitted = None
     hazards = np.full(burst - 1, 0.6)
-    for _ in range(15):
+    for _ in range(rounds):
         events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, most), data.times)
         fitted = law.maximise(events, build, hazards, weights, law.free(burst), rounds=3)
         if not np.isfinite(fitted.loglik):
@@ -212,13 +211,13 @@ def _climb(
     return gaps, fitted
 
 
-def _choose(
-    name: str, data: Data, build: Law, gaps: StepGaps, most: int, bursts: range, weights: FloatArray, interval: int
+def choose(
+    name: str, events: Events, build: Law, gaps: StepGaps, bursts: range, weights: FloatArray, interval: int = 0
 ) -> Rival:
     """Best M of `bursts` by penalised likelihood, free hazards and one alpha each."""
     shares = interval == 0
-    events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, most), data.times)
-    n = data.times.sum()
+    most = events.density.shape[0]
+    n = events.times.sum()
     fixed = 0.5 * (6 + (most - 1 if shares else 0)) * np.log1p(n)
     by_burst: dict[int, float] = {}
     best: tuple[float, int, CountFit, CountFit] | None = None
@@ -236,24 +235,11 @@ def _choose(
         if best is None or score > best[0]:
             best = (score, burst, every, one)
     if best is None:
-        nothing = CountFit(np.zeros(0), weights, np.zeros((most, n_cells(data))), np.zeros(1), -np.inf)
+        nothing = CountFit(np.zeros(0), weights, np.zeros_like(events.density), np.zeros(1), -np.inf)
+        nan = float("nan")
         return Rival(
-            name,
-            1,
-            np.zeros(0),
-            {},
-            np.nan,
-            np.nan,
-            -np.inf,
-            -np.inf,
-            0,
-            np.zeros(1),
-            gaps,
-            events,
-            build,
-            nothing,
-            interval,
-        )
+            name, 1, np.zeros(0), {}, nan, nan, -np.inf, -np.inf, 0, np.zeros(1), gaps, events, build, nothing, interval
+        )  # fmt: skip
     score, burst, every, one = best
     by_burst = {m: v for m, v in by_burst.items() if m <= burst}
     for m in range(burst + 1, burst + BEYOND + 1) if burst > 1 else ():
@@ -266,24 +252,17 @@ def _choose(
     )  # fmt: skip
 
 
-def n_cells(data: Data) -> int:
-    """Columns of the compressed data."""
-    return data.times.size
-
-
 def _merged(data: Data, floor: float, top: int) -> Rival | None:
     weights = np.array([0.9, 0.08, 0.02])
-    gaps, fitted = _climb(data, floor, law.merged, MERGES, top, _start(data.gaps, floor), weights)
-    if (
-        fitted.weights[1:].sum() * data.times.sum() < 0.3
-    ):  # nothing merged: the law of single steps says the same with less
+    gaps, fitted = _climb(data, law.merged, MERGES, top, _start(data.gaps, floor), weights)
+    if fitted.weights[1:].sum() * data.times.sum() < 0.3:  # nothing merged: single steps say the same with less
         return None
     seen = np.flatnonzero(fitted.sizes > 0.05)
     high = int(seen.max(initial=0)) + 1 if np.isfinite(fitted.loglik) else top
     low = max(-(-top // MERGES), 1, high - 8)
-    return _choose(
-        "merged", data, law.merged, gaps, MERGES, range(low, max(high, low) + 1), np.clip(fitted.weights, 0.01, None), 0
-    )
+    events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, MERGES), data.times)
+    weights = np.clip(fitted.weights, 0.01, None)
+    return choose("merged", events, law.merged, gaps, range(low, max(high, low) + 1), weights)
 
 
 def _passage(p: FloatArray, weights: FloatArray, n_max: int, *, interval: int) -> law.Grouping:
@@ -291,18 +270,25 @@ def _passage(p: FloatArray, weights: FloatArray, n_max: int, *, interval: int) -
     return law.passage(p, interval, n_max)
 
 
-def _interval(data: Data, floor: float, interval: int, limit: int) -> Rival:
+def _interval(data: Data, floor: float, interval: int) -> Rival:
     """Stream interval: the quantum of the gaps is found by trying how many steps a typical gap may hold."""
     build = partial(_passage, interval=interval)
     top = int(data.counts.max()) - interval + 1
     typical = max(float(np.median(data.gaps)), 1e-9)
     shares = np.full(interval, 1.0 / interval)
     best: tuple[StepGaps, CountFit] | None = None
-    for steps in range(1, interval + 1):
-        step = typical / steps
+    quanta = np.unique(np.rint(np.geomspace(1, interval, 10)).astype(np.int64))
+    starts = []
+    for steps in quanta:
+        step = typical / float(steps)
         start = StepGaps(step, 0.0, (0.02 * step) ** 2, (0.07 * step) ** 2, floor=max(floor, 1e-4 * step))
-        trial = _climb(data, floor, build, interval, top, start, shares)
+        starts.append(_climb(data, build, interval, top, start, shares, rounds=3))
+    starts.sort(key=lambda trial: -trial[1].loglik)
+    for gaps, _ in starts[:3]:
+        trial = _climb(data, build, interval, top, gaps, shares)
         if best is None or trial[1].loglik > best[1].loglik:
             best = trial
     assert best is not None
-    return _choose("interval", data, build, best[0], interval, range(top, top + 1), shares, interval)
+    gaps = best[0]
+    events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, interval), data.times)
+    return choose("interval", events, build, gaps, range(top, top + 1), shares, interval)
