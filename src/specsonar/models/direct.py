@@ -20,6 +20,9 @@ FloatArray = npt.NDArray[np.float64]
 LARGEST_BURST = 160
 _TINY = 1e-12
 
+SLIP = 1e-6
+"""Probability of a short burst under fixed chunks: so small that one in the middle of a stream speaks against them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DirectFit:
@@ -150,7 +153,7 @@ def at(gaps: Gaps, base: DirectFit, max_burst: int, rule: str) -> DirectFit:
     return em(gaps, hazards, base.inside, base.between, rule=rule, rounds=15)
 
 
-def fixed(gaps: Gaps, base: DirectFit, chunk: int, slip: float = 1e-6) -> DirectFit:
-    """Constant bursts of `chunk` tokens, with probability `slip` of a short one: the rival "fixed-chunks"."""
-    hazards = np.append(np.full(chunk - 1, 1.0 - slip), 0.0)
+def fixed(gaps: Gaps, base: DirectFit, chunk: int) -> DirectFit:
+    """Constant bursts of `chunk` tokens, with probability `SLIP` of a short one: the rival "fixed-chunks"."""
+    hazards = np.append(np.full(chunk - 1, 1.0 - SLIP), 0.0)
     return em(gaps, hazards, base.inside, base.between, rule="fixed", rounds=10)

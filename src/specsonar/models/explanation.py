@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +25,7 @@ class Explanation:
     parameters : free parameters, for the penalty.
     fit : what it says about the burst law; None for explanations without one.
     extra : numbers of its own (chunk size, flush period).
+    draw : (tokens, generator) -> event times of one simulated stream, seconds; None when it cannot be simulated.
     """
 
     model: str
@@ -32,6 +34,7 @@ class Explanation:
     parameters: float
     fit: LayerFit | None = None
     extra: dict[str, float] = field(default_factory=dict)
+    draw: Callable[[int, np.random.Generator], FloatArray] | None = None
 
     def score(self, observations: int) -> float:
         """Log-likelihood less half of log n for each parameter (Schwarz 1978), nats."""

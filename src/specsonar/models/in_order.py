@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
 from ..stats.gaps import Gaps, cuts, prepare
 from ..stats.result import Arrays, LayerFit
-from . import direct, late
+from . import buffered, direct, draw, late
 from .choose import Choice, choose
 from .explanation import Explanation
 
@@ -37,9 +37,18 @@ def explain(streams: Sequence[Arrays]) -> list[Explanation]:
     choice = _choose_direct(gaps, runs)
     found.append(_speculative_direct(gaps, choice))
     found.append(_fixed(gaps, choice))
+    behind = buffered.explain(gaps, runs, _DIRECT_RUNS)
+    if behind is not None:
+        found.append(behind)
     if _lateness_matters(gaps, choice):
         found += _late(gaps, choice.best.new)
     return found
+
+
+def explain_plain(streams: Sequence[Arrays]) -> list[Explanation]:
+    """Plain decoding alone, where it is known that every event is a step of one token."""
+    gaps = prepare(streams)
+    return [_plain_direct(gaps, direct.fit_plain(gaps))]
 
 
 def _choose_direct(gaps: Gaps, runs: direct.DirectFit) -> Choice[direct.DirectFit]:
@@ -49,19 +58,22 @@ def _choose_direct(gaps: Gaps, runs: direct.DirectFit) -> Choice[direct.DirectFi
 
 
 def _plain_direct(gaps: Gaps, plain: direct.DirectFit) -> Explanation:
-    step, se, sd = _step_moments(gaps, plain.new)
+    step, se, sd, jitter, jitter_se = _step_moments(gaps, plain.new)
     fit = LayerFit(
         layer=IN_ORDER_LAYER, max_burst=1, loglik_by_burst={1: plain.loglik}, hazards=np.empty(0),
         hazards_se=np.empty(0), alpha=float("nan"), alpha_se=float("nan"), alpha_loglik=float("nan"),
         burst_counts=np.array([float(len(gaps))]), bursts=(), step_s=step, step_se=se, step_sd=sd,
-        jitter_s=float("nan"), jitter_se=float("nan"), parameters=int(_DIRECT_PLAIN), loglik=plain.loglik,
+        jitter_s=jitter, jitter_se=jitter_se, parameters=int(_DIRECT_PLAIN), loglik=plain.loglik,
     )  # fmt: skip
-    return Explanation(AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _DIRECT_PLAIN, fit, {"direct": 1.0})
+    return Explanation(
+        AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _DIRECT_PLAIN, fit, {"direct": 1.0},
+        lambda n, rng: draw.direct(plain.hazards, plain.inside, plain.between, n, rng),
+    )  # fmt: skip
 
 
 def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
     best, free = choice.best, choice.free
-    step, se, sd = _step_moments(gaps, best.new)
+    step, se, sd, jitter, jitter_se = _step_moments(gaps, best.new)
 
     def at_alpha(alpha: float) -> float:
         hazards = np.append(np.full(best.max_burst - 1, alpha), 0.0)
@@ -69,14 +81,15 @@ def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explana
 
     fit = LayerFit(
         layer=IN_ORDER_LAYER, max_burst=best.max_burst, loglik_by_burst=choice.logliks,
-        step_s=step, step_se=se, step_sd=sd, jitter_s=float("nan"), jitter_se=float("nan"),
+        step_s=step, step_se=se, step_sd=sd, jitter_s=jitter, jitter_se=jitter_se,
         parameters=int(_DIRECT_RUNS) + _law_size(choice), loglik=best.loglik,
         bursts=tuple(_sizes(best.new, gaps)), extra={"direct": 1.0},
         **_burst_law(choice.one.hazards, free.hazards, free.went, free.stopped, choice.one.loglik, at_alpha),
     )  # fmt: skip
     return Explanation(
-        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS + _law_size(choice), fit, {"direct": 1.0}
-    )
+        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS + _law_size(choice), fit, {"direct": 1.0},
+        lambda n, rng: draw.direct(best.hazards, best.inside, best.between, n, rng),
+    )  # fmt: skip
 
 
 def _law_size(choice: Choice[direct.DirectFit] | Choice[late.LateFit]) -> int:
@@ -123,20 +136,30 @@ def curvature_se(loglik: Callable[[float], float], at: float, guess: float) -> f
     return float(1 / np.sqrt(-second)) if second < 0 and np.isfinite(second) else guess
 
 
-def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float]:
-    """Mean step, its standard error and the spread of single steps, seconds, from the gaps that start steps.
+def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, float, float]:
+    """Mean step, its standard error, the spread of single steps, and the jitter with its standard error, seconds.
 
-    Pauses beyond eight times the 90th percentile are stalls of the path, not steps.
+    From the gaps that start steps. Pauses beyond eight times the 90th percentile are stalls of the path, not steps.
+    Delays are independent, so neighbouring gaps have covariance - jitter^2 (each delay enters two gaps); the variance
+    of the mean is taken from the autocovariances up to lag 2 n^(1/3) (Newey and West 1987).
     """
-    at = new > 0.5
+    nothing = float("nan")
+    at = np.flatnonzero(new > 0.5)
+    if at.size < 2:
+        return (nothing,) * 5
     step = gaps.gap[at]
-    if step.size == 0:
-        return float("nan"), float("nan"), float("nan")
-    kept = step <= 8 * np.quantile(step, 0.9)
-    weight = new[at][kept]
-    mean = float(weight @ step[kept] / weight.sum())
-    sd = float(step[kept].std(ddof=1)) if kept.sum() > 1 else 0.0
-    return mean, sd / float(np.sqrt(max(kept.sum(), 1))), sd
+    step = step[step <= 8 * np.quantile(step, 0.9)]
+    n = step.size
+    mean = float(step.mean())
+    rest = step - mean
+    variance = float(rest @ rest) / max(n - 1, 1)
+    lags = min(int(2 * n ** (1 / 3)), n - 1)
+    covariance = [float(rest[k:] @ rest[:-k]) / n for k in range(1, lags + 1)]
+    long_run = variance + 2 * sum((1 - k / (lags + 1)) * c for k, c in enumerate(covariance, 1))
+    jitter = float(np.sqrt(max(-covariance[0], 0.0))) if covariance else 0.0
+    jitter_se = variance / float(np.sqrt(n)) / max(2 * jitter, float(np.sqrt(variance) * n**-0.25), 1e-12)
+    se = float(np.sqrt(max(long_run, 0.1 * variance) / n))
+    return mean, se, float(np.sqrt(variance)), jitter, jitter_se
 
 
 def _sizes(new: FloatArray, gaps: Gaps) -> list[npt.NDArray[np.int64]]:
@@ -179,14 +202,26 @@ def _late(gaps: Gaps, new: FloatArray) -> list[Explanation]:
         wide = _start_late(part, part_grid, borders if blurred else borders[:1], per_token=per_token)
         if wide is not None:
             found.append(_speculative_late(gaps, grid, part, part_grid, wide))
+            found.append(_fixed_late(gaps, grid, wide))
     cut = borders[0]
     start = late.initial(part, part_grid, cut, step, 1, per_token=False)
     plain = late.em(part, part_grid, start, rounds=25, tolerance=0.2)
+    if wide is not None:
+        other = late.em(part, part_grid, late.at(wide.parameters, 1), rounds=25, tolerance=0.2)
+        plain = max(plain, other, key=lambda fit: fit.loglik)
     if np.isfinite(plain.loglik):
         if part is not gaps:
             plain = late.em(gaps, grid, plain.parameters, rounds=2)
         found.append(_plain_late(gaps, plain))
     return found
+
+
+def _fixed_late(gaps: Gaps, grid: late.Grid, wide: late.LateFit) -> Explanation:
+    """Constant bursts of the most frequent size, on a link with delays."""
+    chunk = max(2, int(np.argmax(wide.stopped)) + 1)
+    hazards = np.append(np.full(chunk - 1, 1.0 - direct.SLIP), 0.0)
+    fixed = late.em(gaps, grid, replace(wide.parameters, hazards=hazards), rule="fixed", rounds=6)
+    return Explanation(FIXED_CHUNKS, IN_ORDER_LAYER, fixed.loglik, _LATE, None, {"chunk": float(chunk)})
 
 
 def _part(gaps: Gaps, grid: late.Grid, tokens: int) -> tuple[Gaps, late.Grid]:
@@ -261,7 +296,10 @@ def _speculative_late(
         bursts=tuple(_sizes(final.new, gaps)), extra={"per_token": float(p.per_token), "stray": p.stray},
         **_burst_law(one.parameters.hazards, free.parameters.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip
-    return Explanation(SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE + _law_size(choice), fit_)
+    return Explanation(
+        SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE + _law_size(choice), fit_,
+        draw=lambda n, rng: draw.late(p, grid, n, rng),
+    )  # fmt: skip
 
 
 def _plain_late(gaps: Gaps, plain: late.LateFit) -> Explanation:
@@ -275,4 +313,6 @@ def _plain_late(gaps: Gaps, plain: late.LateFit) -> Explanation:
         jitter_se=plain.jitter / float(np.sqrt(2 * steps)), parameters=int(_LATE) - 1, loglik=plain.loglik,
         extra={"stray": p.stray},
     )  # fmt: skip
-    return Explanation(AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _LATE - 1, fit)
+    return Explanation(
+        AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _LATE - 1, fit, draw=lambda n, rng: draw.late(p, grid, n, rng)
+    )

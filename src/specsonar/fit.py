@@ -1,0 +1,255 @@
+"""The only bridge from a Trace to the statistics and back: arrays in, a Fingerprint out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from . import report
+from .errors import InputError, UsageError
+from .fingerprint import (
+    AUTOREGRESSIVE,
+    COUNTED_LAYER,
+    FIXED_CHUNKS,
+    INDEPENDENT_LAYER,
+    SPECULATIVE,
+    Finding,
+    Fingerprint,
+)
+from .findings import finding
+from .models import counted, in_order, independent, paced
+from .models.check import misfit
+from .models.explanation import Explanation, weights
+from .stats.gaps import tick_of
+from .stats.result import Arrays
+from .trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, Stream, Trace, stream
+from .units import to_ns
+
+Progress = Callable[[float, str], None]
+
+METHODS: Final = ("likelihood", "baseline")
+
+FEWEST: Final = 40
+"""Tokens below which no explanation is compared with another."""
+
+ENOUGH: Final = 150
+"""Tokens with which speculation on an ordinary path is told from plain decoding."""
+
+CLEAR: Final = 3.0
+"""Lead in nats over the best rival at which an explanation counts as found (odds of 20 to 1)."""
+
+FEW_BURSTS: Final = 3.0
+"""Bursts of two tokens or more below which a stream is plain decoding with a coincidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Streams ready for the statistics."""
+
+    arrays: list[Arrays]
+    streams: list[Stream]
+    count_source: str
+    findings: list[Finding]
+
+    @property
+    def events(self) -> int:
+        """Events of all streams."""
+        return sum(a.t.size for a in self.arrays)
+
+
+def fingerprint(
+    data: Trace | Stream | npt.ArrayLike | Sequence[npt.ArrayLike],
+    *,
+    unit: str | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    method: str = "likelihood",
+    progress: Progress | None = None,
+) -> Fingerprint:
+    """How the service behind these arrival times decodes.
+
+    Parameters
+    ----------
+    data : a Trace, a Stream, arrival times of one stream, shape (n,), or a list of such arrays (several streams).
+    unit : of plain times: s, ms, us or ns. Required with arrays.
+    level : probability with which the intervals hold the truth.
+    seed : for the simulation behind the goodness-of-fit check; the estimates do not depend on it.
+    method : "likelihood", or "baseline" for the founding article's two-means analyser.
+    progress : called with (share done, what is being done).
+
+    Raises
+    ------
+    UsageError : unknown unit or method, or a level outside (0, 1).
+    InputError : times that are not finite, or a step that no decoder has (a wrong unit).
+    """
+    if method not in METHODS:
+        raise UsageError(f"unknown method {method!r}", f"use one of {', '.join(METHODS)}")
+    if not 0.5 <= level < 1:
+        raise UsageError(f"level {level} is not a probability between 0.5 and 1", "0.95 is customary")
+    tell = progress or (lambda done, what: None)
+    trace = _as_trace(data, unit)
+    observed = _observe(trace)
+    if method == "baseline":
+        return report.baseline(trace, observed.arrays, observed.count_source, level, seed)
+    _check_scale(observed)
+    tokens = sum(int(a.tokens.sum()) if a.tokens is not None else a.t.size for a in observed.arrays)
+    answer = report.Report(trace, observed.arrays, observed.count_source, tuple(observed.findings), level, seed)
+    if tokens < FEWEST or observed.events < 4:
+        few = finding("Q001", f"{tokens} tokens: at least {ENOUGH} are needed to tell speculation from plain decoding")
+        return answer.undetermined(few, needed=ENOUGH)
+    tell(0.05, "fitting")
+    if observed.count_source in (TOTAL_ONLY, NOT_SAID):
+        plain = in_order.explain_plain(observed.arrays)[0]
+        return answer.without_counts(plain, _total(observed))
+    if observed.count_source == COUNTED:
+        found = _explain_counted(observed)
+    else:
+        found = _explain_times(observed, tell)
+    tell(0.9, "checking the fit")
+    return _decide(answer, found, observed, seed)
+
+
+def _as_trace(data: Any, unit: str | None) -> Trace:
+    if isinstance(data, Trace):
+        return data
+    if isinstance(data, Stream):
+        return Trace((data,))
+    if unit is None:
+        raise UsageError("plain times need a unit", "pass unit='s', 'ms', 'us' or 'ns'")
+    rows = data if isinstance(data, (list, tuple)) and len(data) and np.ndim(data[0]) == 1 else [data]
+    streams = []
+    for row in rows:
+        try:
+            times = np.asarray(row, np.float64)
+        except (TypeError, ValueError):
+            raise InputError("these are not numbers", "pass arrival times as numbers, one a token") from None
+        if times.ndim != 1:
+            raise InputError(f"times have {times.ndim} dimensions", "pass one array of shape (n,) for each stream")
+        streams.append(stream(to_ns(times, unit)))
+    return Trace(tuple(streams))
+
+
+def _observe(trace: Trace) -> Observed:
+    """Sort where needed, turn into arrays, and say what was noticed."""
+    noticed: list[Finding] = []
+    arrays, kept = [], []
+    backwards = 0
+    for one in trace.streams:
+        if len(one) < 2:
+            continue
+        order = np.argsort(one.t_ns, kind="stable")
+        backwards += int((np.diff(one.t_ns) < 0).sum())
+        tokens = one.tokens[order] if one.count_source == COUNTED and (one.tokens >= 0).all() else None
+        seconds = (one.t_ns[order] - one.t_ns[order[0]]) * 1e-9
+        arrays.append(Arrays(seconds, tokens, (one.resolution_ns or 0) * 1e-9))
+        kept.append(one)
+    if backwards and not any(f.code == "I003" for f in trace.findings):
+        noticed.append(finding("I003", f"{backwards} events carry an earlier time than the event before; sorted"))
+    sources = {one.count_source for one in kept}
+    source = next((s for s in (NOT_SAID, TOTAL_ONLY, ASSUMED_ONE, COUNTED, ONE_EACH) if s in sources), ASSUMED_ONE)
+    if source != COUNTED:
+        arrays = [replace(a, tokens=None) for a in arrays]
+    if source == ASSUMED_ONE and arrays:
+        noticed.append(finding("Q002", "the number of tokens in an event is not known: one was assumed"))
+    tick = tick_of(arrays)
+    if tick > 0:
+        noticed.append(finding("Q004", f"the clock ticks every {tick * 1e3:.3g} ms"))
+    return Observed(arrays, kept, source, noticed)
+
+
+def _check_scale(observed: Observed) -> None:
+    """Refuse times that no decoder could have made: a wrong unit is the usual reason."""
+    span = sum(float(a.t[-1]) for a in observed.arrays)
+    events = sum(a.t.size - 1 for a in observed.arrays)
+    if events < 20 or span <= 0:
+        return
+    each = span / events
+    if each < 20e-6:
+        raise InputError(
+            f"{each * 1e6:.3g} us per event is faster than any decoder", "the unit is probably wrong: check --unit"
+        )
+    if each > 120.0:
+        raise InputError(
+            f"{each / 60:.3g} minutes per event is slower than any decoder", "the unit is probably wrong: check --unit"
+        )
+
+
+def _total(observed: Observed) -> int | None:
+    """Tokens of all streams by the servers' totals; None when one is missing."""
+    totals = [s.total_tokens for s in observed.streams]
+    return sum(t for t in totals if t is not None) if all(t is not None for t in totals) else None
+
+
+def _explain_counted(observed: Observed) -> list[Explanation]:
+    """Counts decide: constant ones are chunks, varying ones are bursts."""
+    fit = counted.fit(observed.arrays)
+    kind = counted.kind(observed.arrays, fit)
+    if kind.name == counted.FIXED:
+        return [
+            Explanation(FIXED_CHUNKS, COUNTED_LAYER, fit.loglik, 1.0, fit, {"chunk": float(kind.chunk), "kind": 0.0}),
+            Explanation(SPECULATIVE, COUNTED_LAYER, fit.loglik - 10 * CLEAR, float(fit.parameters), fit),
+        ]
+    many = float(fit.burst_counts[1:].sum()) >= FEW_BURSTS
+    model = SPECULATIVE if fit.max_burst > 1 and many else AUTOREGRESSIVE
+    rival = AUTOREGRESSIVE if model == SPECULATIVE else SPECULATIVE
+    # a count above one is proof, not evidence; the rival is listed with no weight
+    return [
+        Explanation(model, COUNTED_LAYER, fit.loglik, float(fit.parameters), fit),
+        Explanation(rival, COUNTED_LAYER, fit.loglik - 100 * CLEAR, float(fit.parameters)),
+    ]
+
+
+def _explain_times(observed: Observed, tell: Progress) -> list[Explanation]:
+    steps_are_events = all(s.meta.get("event_is") == "step" for s in observed.streams)
+    if observed.count_source == ONE_EACH and steps_are_events:
+        # the engine sends a step in one event, and every event holds one token
+        return in_order.explain_plain(observed.arrays)
+    found = in_order.explain(observed.arrays)
+    tell(0.5, "fitting")
+    if hasattr(independent, "plausible") and independent.plausible(observed.arrays):
+        fit = independent.fit(observed.arrays)
+        model = SPECULATIVE if fit.max_burst > 1 else AUTOREGRESSIVE
+        found.append(Explanation(model, INDEPENDENT_LAYER, fit.loglik, float(fit.parameters), fit))
+    even = paced.explain(observed.arrays, found)
+    return found + ([even] if even is not None else [])
+
+
+def _decide(answer: report.Report, found: list[Explanation], observed: Observed, seed: int) -> Fingerprint:
+    """Best explanation, unless a rival is close or the best one does not fit either."""
+    found = [_sober(e) for e in found]
+    n = observed.events
+    shares = weights(found, n)
+    ranked = sorted((e for e in found if np.isfinite(e.score(n))), key=lambda e: -e.score(n))
+    if not ranked:
+        return answer.undetermined(finding("V004", "no explanation could have produced these times"))
+    best = ranked[0]
+    rival = next((e for e in ranked if e.model != best.model), None)
+    lead = best.score(n) - rival.score(n) if rival is not None else np.inf
+    if best.layer == INDEPENDENT_LAYER and best.fit is not None and best.fit.extra["period_margin"] < CLEAR:
+        return answer.ridge(best, shares)
+    if lead < CLEAR:
+        tokens = n
+        needed = int(tokens * min(2 * CLEAR / max(lead, 0.2), 20.0))
+        assert rival is not None
+        close = finding("V005", f"{best.model} leads {rival.model} by {lead:.1f} nats; about {needed} tokens are needed")
+        return answer.undetermined(close, needed=needed, shares=shares, best=best)
+    if best.layer != COUNTED_LAYER:
+        distance, allowed = misfit(best, observed.arrays, seed)
+        if distance > allowed:
+            text = f"{best.model} explains the gaps best, but differs from them by {distance:.2f} (at most {allowed:.2f})"
+            return answer.undetermined(finding("V004", text), shares=shares, best=best)
+    return answer.determined(best, shares)
+
+
+def _sober(e: Explanation) -> Explanation:
+    """Speculation with hardly a burst in it is plain decoding with a coincidence."""
+    if e.model == SPECULATIVE and e.fit is not None and e.fit.max_burst > 1:
+        bursts = float(e.fit.burst_counts[1:].sum())
+        steps = float(e.fit.burst_counts.sum())
+        if bursts < max(FEW_BURSTS, 0.005 * steps):
+            return replace(e, model=AUTOREGRESSIVE)
+    return e

@@ -1,0 +1,351 @@
+"""From fitted explanations to a Fingerprint: estimates with intervals, histograms, findings. No fitting here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from . import sentence
+from .fingerprint import (
+    AUTOREGRESSIVE,
+    BUFFERED,
+    FIXED_CHUNKS,
+    PACED,
+    SPECULATIVE,
+    UNDETERMINED,
+    Alternative,
+    Estimate,
+    Finding,
+    Fingerprint,
+    Histogram,
+)
+from .findings import finding
+from .models.choose import full_burst_bound
+from .models.explanation import Explanation
+from .stats import baseline as article
+from .stats import intervals
+from .stats.bursts import mean_burst, pmf
+from .stats.result import Arrays, LayerFit
+from .trace import Trace
+
+FloatArray = npt.NDArray[np.float64]
+
+_NEAR: Final = 2.0
+"""Nats within which another M is as good as the best."""
+
+_GAP_BINS: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What every answer about these streams has in common."""
+
+    trace: Trace
+    arrays: list[Arrays]
+    count_source: str
+    noticed: tuple[Finding, ...]
+    level: float
+    seed: int
+
+    def determined(self, best: Explanation, shares: Mapping[str, float]) -> Fingerprint:
+        """The answer for the winning explanation."""
+        fit = best.fit
+        if fit is None or best.model in (FIXED_CHUNKS, BUFFERED, PACED):
+            return self._grouped(best, shares)
+        if best.model == AUTOREGRESSIVE:
+            return self._autoregressive(best, fit, shares)
+        return self._speculative(best, fit, shares)
+
+    def _speculative(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
+        dependence = intervals.dependence(fit.bursts)
+        widen = float(np.sqrt(dependence.inflation))
+        notes = list(_speculation_notes(fit, dependence, self.level))
+        length, length_se = _length(fit)
+        length_se *= widen
+        freedom = dependence.freedom
+        how = f"likelihood{', ' + dependence.method if dependence.method else ''}"
+        burst = self._max_burst(fit)
+        if burst.high is None:
+            notes.append(finding("V001", f"{fit.burst_counts[-1]:.0f} full bursts of {fit.max_burst} tokens were seen"))
+        acceptance = self._estimate(
+            fit.alpha, *intervals.share(fit.alpha, fit.alpha_se * widen, self.level, freedom), how
+        )
+        positions = tuple(
+            self._estimate(float(a), *intervals.share(float(a), float(s) * widen, self.level, freedom), how)
+            for a, s in zip(fit.hazards, fit.hazards_se, strict=True)
+        )
+        mean = self._estimate(length, *intervals.positive(length, length_se, self.level, freedom, 1.0), how)
+        step = self._step(fit)
+        rate_se = intervals.log_ratio((length, fit.step_s), (length_se, fit.step_se)) * length / fit.step_s
+        rate = self._positive(length / fit.step_s, rate_se, "acceptance length over step")
+        top = burst.high
+        best_case = mean.high if mean.high is not None else length
+        efficiency = self._estimate(
+            length / burst.value, mean.low / top if top else 0.0, best_case / burst.low, "from the acceptance length"
+        )
+        gap = Estimate(
+            burst.value - length, max(burst.low - best_case, 0.0), top - mean.low if top else None,
+            self.level, "from the acceptance length",
+        )  # fmt: skip
+        return self._answer(
+            SPECULATIVE, notes, shares, best, max_burst=burst, acceptance_rate=acceptance,
+            acceptance_by_position=positions, acceptance_length=mean, step_ms=step, jitter_ms=self._jitter(fit),
+            tokens_per_s=rate, efficiency=efficiency, gap_tokens=gap, steps=_steps(fit, self.arrays),
+            burst_sizes=_size_histogram(fit),
+        )  # fmt: skip
+
+    def _autoregressive(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
+        one = Estimate(1.0, 1.0, 1.0, self.level, "every step gives one token")
+        notes = [finding("V007", "a draft that is never accepted would look the same")]
+        rate = self._positive(1 / fit.step_s, fit.step_se / fit.step_s**2, "one over the step") if fit.step_s > 0 else None
+        return self._answer(
+            AUTOREGRESSIVE, notes, shares, best, max_burst=one, acceptance_length=one, step_ms=self._step(fit),
+            jitter_ms=self._jitter(fit), tokens_per_s=rate, efficiency=one,
+            gap_tokens=Estimate(0.0, 0.0, 0.0, self.level, "every step gives one token"),
+            steps=sum(a.t.size - 1 for a in self.arrays),
+        )  # fmt: skip
+
+    def _grouped(self, best: Explanation, shares: Mapping[str, float]) -> Fingerprint:
+        """Fixed chunks, buffers and pacing: the decoder behind them stays hidden."""
+        notes = [finding("V010", "the decoder behind cannot be seen")] if best.model == BUFFERED else []
+        flush = best.extra.get("flush_s", float("nan"))
+        return self._answer(
+            best.model, notes, shares, best, tokens_per_s=self._rate(),
+            chunk_tokens=int(best.extra["chunk"]) if best.model == FIXED_CHUNKS else None,
+            flush_ms=round(flush * 1e3, 6) if best.model == BUFFERED and np.isfinite(flush) else None,
+        )  # fmt: skip
+
+    def undetermined(
+        self, why: Finding, *, needed: int | None = None, shares: Mapping[str, float] | None = None,
+        best: Explanation | None = None,
+    ) -> Fingerprint:  # fmt: skip
+        """No verdict, with the reason and what is known all the same: the token rate."""
+        return self._answer(UNDETERMINED, [why], shares or {}, best, tokens_per_s=self._rate(), needed_tokens=needed)
+
+    def ridge(self, best: Explanation, shares: Mapping[str, float]) -> Fingerprint:
+        """High jitter: only E[B] / step is known."""
+        assert best.fit is not None
+        have = sum(a.t.size for a in self.arrays)
+        needed = max(int(best.fit.extra["needed_tokens"]), 2 * have)
+        text = f"{have} tokens at this jitter do not show the step; about {needed} are needed"
+        return self.undetermined(finding("Q006", text), needed=needed, shares=shares, best=best)
+
+    def without_counts(self, step: Explanation | None, total: int | None) -> Fingerprint:
+        """Events hold several tokens each: their mean number follows from the total, the largest does not.
+
+        Parameters
+        ----------
+        step : plain timing of the events, for the step time.
+        total : tokens of all streams, or None when the server gave none.
+        """
+        events = sum(a.t.size for a in self.arrays)
+        shares: dict[str, float] = {}
+        fit = step.fit if step is not None else None
+        timing = {"step_ms": self._step(fit), "jitter_ms": self._jitter(fit)} if fit is not None else {}
+        if total is None:
+            why = finding("Q007", "neither the events' token counts nor their total are known")
+            return self._answer(UNDETERMINED, [why], shares, step, rate_known=False, **timing)
+        streams = len(self.arrays)
+        steps = events - streams
+        mean = (total - streams) / steps if steps else float("nan")
+        # the first event is the prefill's token; the spread of bursts is unknown, at most that of sizes 1..2 mean - 1
+        spread = max(mean - 1.0, 0.0) / np.sqrt(3.0) / np.sqrt(max(steps, 1))
+        length = self._estimate(mean, *intervals.positive(mean, float(spread), self.level, floor=1.0), "total over events")
+        notes = [finding("Q007", f"{total} tokens in {events} events: {mean:.2f} a step, largest burst unknown")]
+        whole = abs(mean - round(mean)) * steps < 2.0
+        verdict = AUTOREGRESSIVE if mean < 1.02 else UNDETERMINED if whole else SPECULATIVE
+        if verdict == UNDETERMINED:
+            notes.append(finding("V005", f"a constant {round(mean)} tokens an event would look the same"))
+        rate = None
+        if fit is not None and fit.step_s > 0:
+            se = intervals.log_ratio((mean, fit.step_s), (float(spread), fit.step_se)) * mean / fit.step_s
+            rate = self._positive(mean / fit.step_s, se, "acceptance length over step")
+        return self._answer(
+            verdict, notes, shares, step, acceptance_length=length, tokens_per_s=rate, steps=steps, tokens=total, **timing
+        )  # fmt: skip
+
+    def _answer(
+        self, verdict: str, notes: Sequence[Finding], shares: Mapping[str, float], best: Explanation | None,
+        *, rate_known: bool = True, tokens: int | None = None, **known: Any,
+    ) -> Fingerprint:  # fmt: skip
+        report = next((s.server_report for s in self.trace.streams if s.server_report), None)
+        fields: dict[str, Any] = dict.fromkeys(_ESTIMATES)
+        fields |= {"steps": None, "burst_sizes": None} | known
+        length: Estimate | None = fields["acceptance_length"]
+        notes = [*self.trace.findings, *self.noticed, *notes, *_stalls(self.arrays), *_compared(report, length)]
+        layer = best.layer if best is not None else None
+        answer = Fingerprint(
+            verdict=verdict, sentence="", layer=layer, count_source=self.count_source,
+            alternatives=tuple(Alternative(m, w) for m, w in shares.items()),
+            streams=len(self.trace.streams), events=self.trace.events,
+            tokens=self._tokens() if tokens is None and rate_known else tokens,
+            server_report=report, findings=tuple(notes), gaps=_gap_histogram(self.arrays),
+            provenance={"version": version("specsonar"), "inputs": list(self.trace.meta.get("inputs", ())), "seed": self.seed},
+            **fields,
+        )  # fmt: skip
+        return sentence.completed(answer)
+
+    def _tokens(self) -> int:
+        return sum(int(a.tokens.sum()) if a.tokens is not None else a.t.size for a in self.arrays)
+
+    def _rate(self) -> Estimate | None:
+        """Tokens per second from first to last event; interval from ten blocks."""
+        tokens = sum(int(a.tokens[1:].sum()) if a.tokens is not None else a.t.size - 1 for a in self.arrays)
+        span = sum(float(a.t[-1]) for a in self.arrays)
+        if span <= 0 or tokens < 20:
+            return None
+        blocks = []
+        for a in self.arrays:
+            at = np.linspace(0, a.t.size - 1, max(2, 10 // len(self.arrays)) + 1).astype(int)
+            count = np.cumsum(a.tokens) if a.tokens is not None else np.arange(a.t.size)
+            blocks += list(zip(np.diff(count[at]), np.diff(a.t[at]), strict=True))
+        n, seconds = np.array(blocks, np.float64).T
+        rate = tokens / span
+        miss = n - rate * seconds
+        se = float(np.sqrt(miss @ miss * len(blocks) / max(len(blocks) - 1, 1))) / span
+        return self._positive(rate, se, "tokens over time, blocks", len(blocks) - 1)
+
+    def _step(self, fit: LayerFit) -> Estimate | None:
+        return self._positive(fit.step_s * 1e3, fit.step_se * 1e3, "likelihood") if np.isfinite(fit.step_s) else None
+
+    def _jitter(self, fit: LayerFit) -> Estimate | None:
+        if not np.isfinite(fit.jitter_s):
+            return None
+        low, high = intervals.plain(fit.jitter_s * 1e3, fit.jitter_se * 1e3, self.level)
+        return Estimate(fit.jitter_s * 1e3, max(low, 0.0), high, self.level, "standard deviation of the delay, likelihood")
+
+    def _max_burst(self, fit: LayerFit) -> Estimate:
+        top = max(fit.loglik_by_burst.values())
+        near = [m for m, value in fit.loglik_by_burst.items() if value > top - _NEAR and m <= fit.max_burst]
+        bounded = full_burst_bound(fit.hazards, float(fit.burst_counts[-1]), self.level)
+        low = min([*near, fit.max_burst])
+        high = float(fit.max_burst) if bounded else None
+        return Estimate(float(fit.max_burst), float(low), high, self.level, "likelihood over M, and how often full bursts came")
+
+    def _positive(self, value: float, se: float, how: str, freedom: float = float("inf")) -> Estimate:
+        return self._estimate(value, *intervals.positive(value, se, self.level, freedom), how)
+
+    def _estimate(self, value: float, low: float, high: float, how: str) -> Estimate:
+        return Estimate(value, min(low, value), max(high, value), self.level, how)
+
+
+_ESTIMATES: Final = (
+    "max_burst", "acceptance_rate", "acceptance_by_position", "acceptance_length", "step_ms", "jitter_ms",
+    "tokens_per_s", "efficiency", "gap_tokens",
+)  # fmt: skip
+
+
+def _length(fit: LayerFit) -> tuple[float, float]:
+    """Acceptance length and its standard error for independent steps.
+
+    From the layer where it has its own; else the law's E[B] with Var(B) / steps, widened by the share of information
+    that the hidden steps cost alpha.
+    """
+    for value, se in (("length", "length_se_iid"), ("acceptance_length", "acceptance_length_se")):
+        if value in fit.extra and se in fit.extra:
+            return fit.extra[value], fit.extra[se]
+    p = pmf(fit.hazards)
+    b = np.arange(1, p.size + 1)
+    mean = mean_burst(fit.hazards)
+    steps = max(float(fit.burst_counts.sum()), 1.0)
+    spread = float(np.sqrt(max(p @ b**2 - mean**2, 0.0) / steps))
+    trials = float((np.cumsum(fit.burst_counts[::-1])[::-1][:-1]).sum())
+    ideal = np.sqrt(fit.alpha * (1 - fit.alpha) / max(trials, 1.0))
+    loss = max(fit.alpha_se / ideal, 1.0) if ideal > 0 and np.isfinite(fit.alpha_se) else 1.0
+    return mean, spread * float(min(loss, 5.0))
+
+
+def _steps(fit: LayerFit, arrays: Sequence[Arrays]) -> int:
+    """Steps of all streams, the last ones included, which the limit cuts."""
+    return round(fit.extra.get("steps", float(fit.burst_counts.sum()) + len(arrays)))
+
+
+def _speculation_notes(fit: LayerFit, dependence: intervals.Dependence, level: float) -> list[Finding]:
+    notes = []
+    if fit.max_burst > 2 and np.isfinite(fit.alpha_loglik):
+        lead = 2 * (max(fit.loglik, fit.alpha_loglik) - fit.alpha_loglik)
+        # Wilson and Hilferty 1931: the cube root of a chi-square is nearly normal
+        df = fit.max_burst - 2
+        z = ((max(lead, 0.0) / df) ** (1 / 3) - (1 - 2 / (9 * df))) / np.sqrt(2 / (9 * df))
+        if z > intervals.quantile(2 * level - 1):
+            notes.append(finding("V002", "acceptance by position: " + " ".join(f"{a:.2f}" for a in fit.hazards[:12])))
+    if dependence.significant and dependence.lag_one > 0:
+        text = f"neighbouring steps correlate by {dependence.lag_one:.2f}; variance of the mean times {dependence.inflation:.1f}"
+        notes.append(finding("V003", text))
+    if fit.extra.get("interval", 0.0) > 0:
+        notes.append(finding("V008", f"events are sent from {fit.extra['interval']:.0f} tokens on"))
+    if fit.extra.get("held_back", 0.0) > 0:
+        notes.append(finding("V009", "token counts jump inside bursts"))
+    if "plain_s" in fit.extra:
+        notes.append(finding("V006", f"steps without a draft take {fit.extra['plain_s'] * 1e3:.3g} ms"))
+    return notes
+
+
+def _stalls(arrays: Sequence[Arrays]) -> list[Finding]:
+    """Gaps beyond eight times the 95th percentile."""
+    gap = np.concatenate([np.diff(a.t) for a in arrays]) if arrays else np.empty(0)
+    if gap.size < 40:
+        return []
+    long = gap[gap > 8 * max(float(np.quantile(gap, 0.95)), 1e-6)]
+    if long.size == 0:
+        return []
+    return [finding("Q005", f"{long.size} gaps of {long.min() * 1e3:.0f} to {long.max() * 1e3:.0f} ms")]
+
+
+def _compared(report: Mapping[str, Any] | None, length: Estimate | None) -> list[Finding]:
+    """The server's own acceptance length against the inferred one."""
+    said = report.get("acceptance_length") if report else None
+    if said is None or length is None:
+        return []
+    high = length.high if length.high is not None else float("inf")
+    off = said / length.value - 1
+    if length.low <= said <= high or abs(off) < 0.05:
+        return [finding("S001", f"server: {said:.2f} tokens a step; from the stream: {length.value:.2f}")]
+    return [finding("S002", f"server: {said:.2f} tokens a step ({off:+.0%}); from the stream: {length.value:.2f}")]
+
+
+def _size_histogram(fit: LayerFit) -> Histogram:
+    """Complete steps by size, with the fitted law."""
+    law = pmf(fit.hazards) * float(fit.burst_counts.sum())
+    edges = tuple(float(b) for b in range(1, fit.burst_counts.size + 2))
+    return Histogram(edges, tuple(float(c) for c in fit.burst_counts), tuple(float(x) for x in law))
+
+
+def _gap_histogram(arrays: Sequence[Arrays]) -> Histogram | None:
+    """Gaps in milliseconds on logarithmic edges; gaps below the first edge are ties and count in the first bar."""
+    gap = np.concatenate([np.diff(a.t) for a in arrays]) * 1e3 if arrays else np.empty(0)
+    positive = gap[gap > 1e-4]
+    if positive.size == 0:
+        return None
+    low, high = max(float(positive.min()), float(positive.max()) * 1e-5), float(positive.max())
+    edges = np.geomspace(low * 0.999, max(high, low * 1.01) * 1.001, _GAP_BINS + 1)
+    counts, _ = np.histogram(np.maximum(gap, edges[0] * 1.0001), edges)
+    return Histogram(tuple(float(e) for e in edges), tuple(float(c) for c in counts))
+
+
+def baseline(trace: Trace, arrays: list[Arrays], count_source: str, level: float, seed: int) -> Fingerprint:
+    """The founding article's analyser, stream by stream and averaged. It gives no intervals: each is its value."""
+    base = Report(trace, arrays, count_source, (), level, seed)
+    usable = [a for a in arrays if a.t.size >= 3]
+    if not usable:
+        return base.undetermined(finding("Q001", "the baseline needs three tokens"), needed=3)
+    seen = [article.analyse(a.t) for a in usable]
+
+    def bare(value: float) -> Estimate | None:
+        return Estimate(value, value, value, level, "two-means baseline, no interval") if np.isfinite(value) else None
+
+    bursts = np.concatenate([b.bursts for b in seen])
+    largest = int(np.median([b.max_burst for b in seen]))
+    mean, step = float(bursts.mean()), float(np.mean([b.step_s for b in seen]))
+    counts = np.bincount(bursts)[1:].astype(np.float64)
+    return base._answer(
+        SPECULATIVE if largest > 1 else AUTOREGRESSIVE, [], {}, None, max_burst=bare(float(largest)),
+        acceptance_rate=bare(float(np.mean([b.alpha for b in seen]))), acceptance_length=bare(mean),
+        step_ms=bare(step * 1e3), tokens_per_s=base._rate(), steps=int(bursts.size),
+        burst_sizes=Histogram(tuple(float(b) for b in range(1, counts.size + 2)), tuple(float(c) for c in counts)),
+    )  # fmt: skip
