@@ -64,7 +64,8 @@ def messages(
     first_look : step time, its spread, and the jitter.
     """
     cell = first_look.step / PER_STEP
-    jumps = [np.diff(np.rint(t / cell).astype(np.int64)) for t in times]
+    ticks = [np.rint(t / cell).astype(np.int64) for t in times]
+    jumps: list[IntArray] = [c[1:] - c[:-1] for c in ticks]
     longest = int(min(max(int(j.max(initial=0)) for j in jumps), 50 * PER_STEP))
     cells = int(min(longest + 3 * PER_STEP, CELLS_MOST))
     kernel, first = _kernels(PER_STEP, max(first_look.step_sd / cell, 0.02 * PER_STEP), prior[0].shape[0])
@@ -94,7 +95,7 @@ def messages(
         if core.sum() > 5:
             centre = float(core @ known / core.sum())
             width = float(np.clip(np.sqrt(core @ (known - centre) ** 2 / core.sum()), 0.2, 2.5))
-    return out, total
+    return out, float(total)
 
 
 def second_look(best: Rival, data: Data, streams: Sequence[Arrays], resolution: float) -> tuple[Rival, Data]:

@@ -65,7 +65,7 @@ class Rival:
 def gather(streams: Sequence[Arrays]) -> Data:
     counts, gaps, last, ends, n = [], [], [], [], 0
     for s in streams:
-        tokens = np.ones(s.t.size, np.int64) if s.tokens is None else s.tokens
+        tokens = np.ones(s.t.size, np.int64) if s.tokens is None else np.asarray(s.tokens, np.int64)
         inner = tokens[1:-1]
         counts.append(inner)
         gaps.append(np.maximum(np.diff(s.t)[:-1], 0.0))
@@ -194,12 +194,20 @@ def _single_gaps(data: Data, floor: float) -> StepGaps:
 
 
 def _climb(
-    data: Data, build: Law, most: int, burst: int, start: StepGaps, weights: FloatArray, rounds: int = 15
+    data: Data,
+    build: Law,
+    most: int,
+    burst: int,
+    start: StepGaps,
+    weights: FloatArray,
+    rounds: int = 15,
+    alpha: float = 0.6,
+    hazards: FloatArray | None = None,
 ) -> tuple[StepGaps, CountFit]:
     """Gap law and counts together at a generous M."""
     gaps = start
     fitted = None
-    hazards = np.full(burst - 1, 0.6)
+    hazards = np.full(burst - 1, alpha) if hazards is None else hazards
     for _ in range(rounds):
         events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, most), data.times)
         fitted = law.maximise(events, build, hazards, weights, law.free(burst), rounds=3)
@@ -265,6 +273,13 @@ def _merged(data: Data, floor: float, top: int) -> Rival | None:
     return choose("merged", events, law.merged, gaps, range(low, max(high, low) + 1), weights)
 
 
+def _alpha_of(mean: float, burst: int) -> float:
+    """The one alpha with E[B] = `mean` at M = `burst`, within .05 and .95."""
+    grid = np.linspace(0.05, 0.95, 91)
+    lengths = (1.0 - grid**burst) / (1.0 - grid)
+    return float(np.interp(mean, lengths, grid))
+
+
 def _passage(p: FloatArray, weights: FloatArray, n_max: int, *, interval: int) -> law.Grouping:
     del weights
     return law.passage(p, interval, n_max)
@@ -277,15 +292,17 @@ def _interval(data: Data, floor: float, interval: int) -> Rival:
     typical = max(float(np.median(data.gaps)), 1e-9)
     shares = np.full(interval, 1.0 / interval)
     best: tuple[StepGaps, CountFit] | None = None
-    quanta = np.unique(np.rint(np.geomspace(1, interval, 10)).astype(np.int64))
+    rate = float(data.counts.sum() / max(data.gaps.sum(), 1e-9))  # tokens per second
+    fewest = max(interval // top, 1)
+    quanta = np.unique(np.rint(np.linspace(fewest, interval, min(interval - fewest + 1, 24))).astype(np.int64))
     starts = []
     for steps in quanta:
         step = typical / float(steps)
-        start = StepGaps(step, 0.0, (0.02 * step) ** 2, (0.07 * step) ** 2, floor=max(floor, 1e-4 * step))
-        starts.append(_climb(data, build, interval, top, start, shares, rounds=3))
+        gaps = StepGaps(step, 0.0, (0.02 * step) ** 2, (0.07 * step) ** 2, floor=max(floor, 1e-4 * step))
+        starts.append(_climb(data, build, interval, top, gaps, shares, rounds=3, alpha=_alpha_of(rate * step, top)))
     starts.sort(key=lambda trial: -trial[1].loglik)
-    for gaps, _ in starts[:3]:
-        trial = _climb(data, build, interval, top, gaps, shares)
+    for gaps, begun in starts[:3]:
+        trial = _climb(data, build, interval, top, gaps, shares, hazards=begun.hazards)
         if best is None or trial[1].loglik > best[1].loglik:
             best = trial
     assert best is not None

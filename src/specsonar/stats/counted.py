@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from .bursts import pmf
 
@@ -37,6 +38,7 @@ class Grouping:
     split: FloatArray
 
 
+@njit(cache=True, nogil=True)
 def powers(p: FloatArray, steps: int, n_max: int) -> FloatArray:
     """P(sum of m bursts = n), shape (steps+1, n_max+1), m = 0..steps; `p` is P(B = 1..M).
 
@@ -46,16 +48,45 @@ def powers(p: FloatArray, steps: int, n_max: int) -> FloatArray:
     out = np.zeros((steps + 1, n_max + 1))
     out[0, 0] = 1.0
     for m in range(1, steps + 1):
-        for b in range(1, min(p.size, n_max) + 1):
-            out[m, b:] += p[b - 1] * out[m - 1, : n_max + 1 - b]
+        for n in range(m, n_max + 1):
+            for b in range(1, min(p.size, n) + 1):
+                out[m, n] += p[b - 1] * out[m - 1, n - b]
     return out
 
 
-def _shift(rows: FloatArray, b: int) -> FloatArray:
-    """rows[..., n - b] at n, zero where n < b."""
-    out = np.zeros_like(rows)
-    out[..., b:] = rows[..., : max(rows.shape[-1] - b, 0)]
-    return out
+@njit(cache=True, nogil=True)
+def _merged(p: FloatArray, weights: FloatArray, n_max: int) -> tuple[FloatArray, FloatArray]:
+    steps, size = weights.size, p.size
+    sums = powers(p, steps, n_max)
+    joint = np.zeros((steps, n_max + 1))
+    split = np.zeros((steps, n_max + 1, size))
+    for m in range(1, steps + 1):
+        for n in range(m, n_max + 1):
+            joint[m - 1, n] = weights[m - 1] * sums[m, n]
+            if sums[m, n] > 0.0:
+                for b in range(1, min(size, n) + 1):
+                    split[m - 1, n, b - 1] = m * p[b - 1] * sums[m - 1, n - b] / sums[m, n]
+    return joint, split
+
+
+@njit(cache=True, nogil=True)
+def _passage(p: FloatArray, interval: int, n_max: int) -> tuple[FloatArray, FloatArray]:
+    size = p.size
+    waiting = powers(p, interval, n_max)
+    joint = np.zeros((interval, n_max + 1))
+    split = np.zeros((interval, n_max + 1, size))
+    for m in range(1, interval + 1):
+        for n in range(interval, n_max + 1):
+            for last in range(max(n - interval + 1, 1), min(size, n) + 1):
+                before = n - last  # tokens waiting before the last step, fewer than the interval
+                joint[m - 1, n] += p[last - 1] * waiting[m - 1, before]
+                split[m - 1, n, last - 1] += p[last - 1] * waiting[m - 1, before]
+                if m > 1:
+                    for b in range(1, min(size, before) + 1):  # one of the m-1 exchangeable steps before the last
+                        split[m - 1, n, b - 1] += (m - 1) * p[last - 1] * p[b - 1] * waiting[m - 2, before - b]
+            if joint[m - 1, n] > 0.0:
+                split[m - 1, n] /= joint[m - 1, n]
+    return joint, split
 
 
 def merged(p: FloatArray, weights: FloatArray, n_max: int) -> Grouping:
@@ -67,12 +98,7 @@ def merged(p: FloatArray, weights: FloatArray, n_max: int) -> Grouping:
     >>> g.joint[:, 2], g.split[1, 3]
     (array([0.45 , 0.025]), array([1., 1.]))
     """
-    k = weights.size
-    sums = powers(p, k, n_max)
-    order = np.arange(1.0, k + 1)[:, None]
-    split = np.stack([order * p[b - 1] * _shift(sums[:-1], b) for b in range(1, p.size + 1)], axis=-1)
-    split /= np.where(sums[1:] > 0, sums[1:], 1.0)[..., None]
-    return Grouping(weights[:, None] * sums[1:], split)
+    return Grouping(*_merged(p, weights, n_max))
 
 
 def passage(p: FloatArray, interval: int, n_max: int) -> Grouping:
@@ -83,29 +109,7 @@ def passage(p: FloatArray, interval: int, n_max: int) -> Grouping:
     array([[0.  , 0.  , 0.5 , 0.  ],
            [0.  , 0.  , 0.25, 0.25]])
     """
-    size = p.size
-    waiting = powers(p, interval, n_max)
-    waiting[:, interval:] = 0.0  # still below the interval before the last step
-    joint = np.zeros((interval, n_max + 1))
-    before = np.zeros((interval, n_max + 1, size))  # steps of size b before the last one
-    for b in range(1, size + 1):
-        joint += p[b - 1] * _shift(waiting[:-1], b)
-    joint[:, :interval] = 0.0
-    split = np.zeros_like(before)
-    for b in range(1, size + 1):
-        last = p[b - 1] * _shift(waiting[:-1], b)
-        if interval > 1:
-            # m-1 exchangeable steps before the last, one of them of size b, still below the interval after all of them
-            earlier = _shift(waiting[:-2], b)
-            earlier[:, interval:] = 0.0
-            rest = np.zeros_like(earlier)
-            for c in range(1, size + 1):
-                rest += p[c - 1] * _shift(earlier, c)
-            last[1:] += np.arange(1.0, interval)[:, None] * p[b - 1] * rest
-        split[..., b - 1] = last
-    split[:, :interval] = 0.0
-    split /= np.where(joint > 0, joint, 1.0)[..., None]
-    return Grouping(joint, split)
+    return Grouping(*_passage(p, interval, n_max))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

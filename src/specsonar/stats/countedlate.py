@@ -17,7 +17,7 @@ IntArray = npt.NDArray[np.int64]
 PRUNE = 1e-10
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def sweep(
     jump: IntArray, tie: FloatArray, prior: FloatArray, kernel: FloatArray, first: IntArray, slow: float, longest: int,
     delay: FloatArray, below: FloatArray, message: FloatArray, seen: FloatArray,

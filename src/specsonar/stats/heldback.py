@@ -16,7 +16,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def sweep(
     counts: IntArray, density: FloatArray, hazards: FloatArray, went: FloatArray, stopped: FloatArray, steps: FloatArray
 ) -> float:
@@ -91,7 +91,7 @@ def sweep(
     return logs
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def most_probable(counts: IntArray, density: FloatArray, hazards: FloatArray) -> IntArray:
     """Sizes of the bursts on the most probable path of one stream (Viterbi), the last one cut; the prefill's token left out."""
     top, most, total = hazards.size, density.shape[1] - 1, int(counts.sum())

@@ -52,7 +52,7 @@ def lateness(residual: FloatArray, reach: int) -> FloatArray:
     return late
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _filter(y: FloatArray, x: FloatArray, walk: float) -> tuple[float, float, float, float]:
     """Local level filter with unit noise and `walk` per step on y and on the regressor x, both shape (n,).
 
@@ -111,7 +111,7 @@ def step_time(
     level = _average(kept)
     kept = _near(pairs, kept, rough, level)
     level = _average(kept)
-    step = rough + level.drift
+    step = max(rough + level.drift, 0.0)
     se = level.drift_se
     if len(kept) >= MANY:
         se = level.scatter

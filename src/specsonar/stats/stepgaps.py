@@ -88,7 +88,7 @@ class StepGaps:
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Core, second core (both shape (most, n)), tiny and tail (shape (n,)), each with its weight in it."""
         order = np.arange(1.0, most + 1)[:, None]
-        scale = self.scale(order, counts - order)
+        scale = self.scale(order, np.asarray(counts - order, np.float64))
         weight = 1.0 - self.tiny - self.tail
         core = weight / scale * student((gaps - order * self.step - self.slope * (counts - order)) / scale)
         second = np.zeros_like(core)
@@ -115,11 +115,12 @@ class StepGaps:
         total = core + second + tiny + tail
         inside = steps * core / total
         order = np.arange(1.0, most + 1)[:, None]
-        scale = self.scale(order, counts - order)
+        extra = np.asarray(counts - order, np.float64)
+        scale = self.scale(order, extra)
         z = (gaps - order * self.step - self.slope * (counts - order)) / scale
         heavy = (FREEDOM + 1.0) / (FREEDOM + z * z)
         w = inside * heavy / scale**2
-        x, extra = np.broadcast_to(order, w.shape), counts - order
+        x = np.broadcast_to(order, w.shape)
         step, slope = _line(w, x, extra, np.broadcast_to(gaps, w.shape))
         if not self.sloped:
             step, slope = float((w * x * gaps).sum() / max((w * x * x).sum(), 1e-300)), 0.0
