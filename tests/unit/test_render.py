@@ -78,6 +78,13 @@ def test_one_sided_interval_says_or_more(sample):
     assert row.interval == "4 or more"
 
 
+def test_an_interval_without_width_is_not_shown_as_certainty(sample):
+    flat = replace(sample, acceptance_length=estimate(300.0, 300.0, 300.0))
+    intervals = {r.quantity: r.interval for r in rows(flat)}
+    assert intervals["acceptance length"] == "-"
+    assert intervals["max burst M"] == "4"
+
+
 def test_draft_length_is_given_under_both_conventions(sample):
     row = next(r for r in rows(sample) if r.quantity == "draft length k")
     assert row.value == "3 or 4"
@@ -98,7 +105,7 @@ def test_server_report_and_chunk_facts_are_rows(sample):
 
 @pytest.mark.parametrize(
     ("value", "low", "high", "places"),
-    [(0.8, 0.77, 0.83, 2), (0.8, 0.795, 0.806, 3), (20.0, 19.9, 20.1, 2), (147.6, 140, 155, 0), (20, 20, 20, 2),
+    [(0.8, 0.77, 0.83, 2), (0.8, 0.795, 0.806, 3), (20.0, 19.9, 20.1, 2), (147.6, 140, 155, 0), (2.84, 2.68, 3.02, 2), (20, 20, 20, 2),
      (0.0, 0.0, 0.0, 2), (4.0, 3.0, None, 1)],
 )  # fmt: skip
 def test_decimals_follow_the_width_of_the_interval(value, low, high, places):

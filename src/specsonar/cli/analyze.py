@@ -16,7 +16,7 @@ from .state import say, state_of, verbosity
 @click.option("--unit", type=click.Choice(("s", "ms", "us", "ns")), help="Unit of plain times; guessed without it.")
 @click.option("--gaps", is_flag=True, help="The plain numbers are gaps between tokens, not times.")
 @click.option(
-    "--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="P", default=0.95, show_default=True,
+    "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
     help="Confidence level of the intervals.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of simulated checks.")

@@ -37,9 +37,9 @@ def clean(text: str) -> str:
 
 
 def decimals(estimate: Estimate) -> int:
-    """Decimal places that show two digits of the interval's width, or four digits of a value without a width.
+    """Decimal places that show one or two digits of the interval's width; four digits of a value without a width.
 
-    >>> decimals(Estimate(0.8, 0.77, 0.83, 0.95, "")), decimals(Estimate(20.0, 19.9, 20.1, 0.95, ""))
+    >>> decimals(Estimate(0.8, 0.77, 0.83, 0.95, "")), decimals(Estimate(2.84, 2.68, 3.02, 0.95, ""))
     (2, 2)
     >>> decimals(Estimate(147.6, 140.0, 155.0, 0.95, ""))
     0
@@ -47,7 +47,7 @@ def decimals(estimate: Estimate) -> int:
     high = estimate.value if estimate.high is None else estimate.high
     width = high - estimate.low
     if math.isfinite(width) and width > 0:
-        return min(6, max(0, math.ceil(-math.log10(width / 3))))
+        return min(6, max(0, math.ceil(-math.log10(width / 5))))
     if math.isfinite(estimate.value) and estimate.value:
         return min(6, max(0, 3 - math.floor(math.log10(abs(estimate.value)))))
     return 2
@@ -59,9 +59,11 @@ def number(value: float | None, places: int) -> str:
 
 
 def interval(estimate: Estimate, places: int) -> str:
-    """The interval for people; a one-sided one reads "4 or more"."""
-    if not math.isfinite(estimate.low):
+    """The interval for people; a one-sided one reads "4 or more", and one without width is none unless it is whole."""
+    if not math.isfinite(estimate.low) or (estimate.low == estimate.high and places):
         return NONE
+    if estimate.low == estimate.high:
+        return number(estimate.low, places)
     if estimate.high is None or not math.isfinite(estimate.high):
         return f"{number(estimate.low, places)} or more"
     return f"{number(estimate.low, places)} to {number(estimate.high, places)}"
