@@ -195,7 +195,7 @@ def _late(gaps: Gaps, new: FloatArray) -> list[Explanation]:
     borders = cuts(gaps)
     step = float(np.median(gaps.gap[gaps.gap > borders[0]]))
     grid = late.make_grid(gaps, step)
-    part, part_grid = _part(gaps, grid, _SHAPE_TOKENS)
+    part, part_grid = _part(gaps, late.make_grid(gaps, step, late.COARSE), _SHAPE_TOKENS)
     blurred = float(np.mean((part.gap > 0.02 * step) & (part.gap < 0.5 * step))) > 0.1
     found = []
     for per_token in (False, True) if blurred else (False,):
@@ -210,8 +210,7 @@ def _late(gaps: Gaps, new: FloatArray) -> list[Explanation]:
         other = late.em(part, part_grid, late.at(wide.parameters, 1), rounds=25, tolerance=0.2)
         plain = max(plain, other, key=lambda fit: fit.loglik)
     if np.isfinite(plain.loglik):
-        if part is not gaps:
-            plain = late.em(gaps, grid, plain.parameters, rounds=2)
+        plain = late.em(gaps, grid, plain.parameters, rounds=_final_rounds(gaps))
         found.append(_plain_late(gaps, plain))
     return found
 
@@ -220,7 +219,7 @@ def _fixed_late(gaps: Gaps, grid: late.Grid, wide: late.LateFit) -> Explanation:
     """Constant bursts of the most frequent size, on a link with delays."""
     chunk = max(2, int(np.argmax(wide.stopped)) + 1)
     hazards = np.append(np.full(chunk - 1, 1.0 - direct.SLIP), 0.0)
-    fixed = late.em(gaps, grid, replace(wide.parameters, hazards=hazards), rule="fixed", rounds=6)
+    fixed = late.em(gaps, grid, replace(wide.parameters, hazards=hazards), rule="fixed", rounds=4)
     return Explanation(FIXED_CHUNKS, IN_ORDER_LAYER, fixed.loglik, _LATE, None, {"chunk": float(chunk)})
 
 
@@ -234,6 +233,11 @@ def _part(gaps: Gaps, grid: late.Grid, tokens: int) -> tuple[Gaps, late.Grid]:
         gaps.gap[:end], gaps.zero[:end], gaps.log[:end], gaps.floor[:end], gaps.offsets[: pieces + 1], gaps.tick
     )
     return part, replace(grid, jump=grid.jump[:end])
+
+
+def _final_rounds(gaps: Gaps) -> int:
+    """Rounds on the fine grid over all data: the laws are learnt already, more data need fewer."""
+    return 15 if len(gaps) <= 2 * _SHAPE_TOKENS else 3
 
 
 def _start_late(
@@ -273,10 +277,7 @@ def _speculative_late(
     choice = choose(guess, guess + 8, trials.sum(), fit, reach=3)
     best, free = choice.best, choice.free
     rule = "one" if choice.one_alpha else "free"
-    final = late.em(part, part_grid, best.parameters, rule=rule, rounds=20, tolerance=0.02)
-    if part is not gaps:
-        final = late.em(gaps, grid, final.parameters, rule=rule, rounds=3)
-        free = late.em(gaps, grid, free.parameters, rounds=2)
+    final = late.em(gaps, grid, best.parameters, rule=rule, rounds=_final_rounds(gaps))
     one = final if choice.one_alpha else choice.one
     p = final.parameters
 

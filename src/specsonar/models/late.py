@@ -19,7 +19,9 @@ from .direct import updated_hazards
 
 FloatArray = npt.NDArray[np.float64]
 
-CELLS_PER_STEP = 40
+COARSE, FINE = 20, 40
+"""Cells a step: to search for M, and for the numbers that are reported."""
+
 _BUMP_RATIO = 1.5
 _BUMP_SD = 0.35
 _MOST_CELLS = 6000
@@ -40,12 +42,14 @@ class Grid:
     ----------
     delta : seconds of a cell. jump : shape (n,), gaps in cells.
     density, cdf : shape (C, U), each bump per second and cumulated at the cells' centres.
+    centres : shape (C,), the bumps' medians in seconds.
     """
 
     delta: float
     jump: npt.NDArray[np.int64]
     density: FloatArray
     cdf: FloatArray
+    centres: FloatArray
 
     @property
     def cells(self) -> int:
@@ -92,28 +96,35 @@ class LateFit:
         return self.parameters.hazards.size
 
 
-def make_grid(gaps: Gaps, step: float) -> Grid:
-    """A grid of 1/40 step, coarser only where a stall would need too many cells."""
+def make_grid(gaps: Gaps, step: float, cells_per_step: int = FINE) -> Grid:
+    """A grid of `cells_per_step`, coarser only where a stall would need too many cells.
+
+    The bumps depend on `step` and the data alone, so that their weights hold on grids of any fineness.
+    """
     reach = 1.2 * float(gaps.gap.max()) + 4 * step
-    delta = max(step / CELLS_PER_STEP, reach / _MOST_CELLS)
+    delta = max(step / cells_per_step, reach / _MOST_CELLS)
     cells = int(reach / delta) + 2
     jump = np.empty(len(gaps), np.int64)
     for begin, end in zip(gaps.offsets[:-1], gaps.offsets[1:], strict=True):
         at = np.rint(np.cumsum(gaps.gap[begin:end]) / delta).astype(np.int64)
         jump[begin:end] = np.diff(at, prepend=0)
-    centres = delta / 2 * _BUMP_RATIO ** np.arange(int(np.log(2 * cells) / np.log(_BUMP_RATIO)) + 1)
+    centres = bump_centres(step, reach)
     edges = np.log(np.maximum(np.arange(cells + 1) * delta, 1e-12))
     at_edges = normal_cdf((edges[None, :] - np.log(centres)[:, None]) / _BUMP_SD)
     middle = np.log((np.arange(cells) + 0.5) * delta)
     at_middle = normal_cdf((middle[None, :] - np.log(centres)[:, None]) / _BUMP_SD)
-    return Grid(delta, jump, np.diff(at_edges, axis=1) / delta, at_middle)
+    return Grid(delta, jump, np.diff(at_edges, axis=1) / delta, at_middle, centres)
+
+
+def bump_centres(step: float, reach: float) -> FloatArray:
+    """Medians of the delay's bumps, seconds: from 1/80 of a step to the longest stall."""
+    first = step / (2 * FINE)
+    return first * _BUMP_RATIO ** np.arange(int(np.log(reach / first) / np.log(_BUMP_RATIO)) + 1)
 
 
 def initial(gaps: Gaps, grid: Grid, cut: float, step: float, max_burst: int, *, per_token: bool) -> Parameters:
     """A neutral start: short delays likely, stalls possible, step noise of 15%."""
-    bumps = grid.density.shape[0]
-    centre = grid.delta / 2 * _BUMP_RATIO ** np.arange(bumps)
-    weights = np.where(centre < 0.3 * step, 1.0, 0.05)
+    weights = np.where(grid.centres < 0.3 * step, 1.0, 0.05)
     short = gaps.gap <= cut
     inside = gaplaw.initial(
         gaps.log[short], gaps.zero[short], 2, 0.002, cap=float(np.log(0.5 * step)), most_tail=0.3

@@ -27,7 +27,8 @@ PRUNE = 1e-9
 """Cells with less than this share of the probability leave the window at its edges."""
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+# sums may be reordered (SIMD); infinities keep their meaning, for impossible data give minus infinity
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
 def sweep(
     jump: IntArray, inside: FloatArray, fresh: FloatArray, hazards: FloatArray, per_token: bool,
     delay_density: FloatArray, delay_cdf: FloatArray, start: FloatArray,
@@ -110,15 +111,22 @@ def sweep(
             alpha = grown
         at[i + 1] = used
         norm = 0.0
+        reached = conv[: hi - lo]
+        reached[:] = 0.0
+        for k in range(kernel):
+            # v = u + g - (step_first + k), for u in [a, b) and v in [lo, hi)
+            shift = g - step_first - k
+            begin = max(a, lo - shift)
+            size = min(b, hi - shift) - begin
+            if size > 0:
+                weight_k = step_pmf[k]
+                source = leave[begin : begin + size]
+                target = reached[begin + shift - lo : begin + shift - lo + size]
+                for q in range(size):
+                    target[q] += weight_k * source[q]
         for v in range(lo, hi):
             row = used + v - lo
-            # u = v - g + S with S in the kernel
-            first = v - g + step_first
-            begin = max(a, first)
-            end = min(b, first + kernel)
-            value = 0.0
-            for u in range(begin, end):
-                value += leave[u] * step_pmf[u - first]
+            value = reached[v - lo]
             if use_slow:
                 begin = max(a, v - g + slow_first)
                 end = min(b, v - g + slow_last + 1)
@@ -202,18 +210,29 @@ def sweep(
         new[i] = fresh_start
         tied[i] = behind if per_token else behind + (1.0 - fresh_start)
         for u in range(a, b):
-            value = 0.0
             out = 0.0
             for j in range(top):
                 out += alpha[base + u, j] * (1.0 - hazards[j])
-            first = u + g - step_first - kernel + 1
-            begin = max(lo, first)
-            end = min(hi, first + kernel)
-            for v in range(begin, end):
-                k = u + g - v - step_first
-                part = step_pmf[k] * weight[v]
-                value += part
-                step_seen[k] += out * part
+            leave[u] = out
+        onward = conv[: b - a]
+        onward[:] = 0.0
+        for k in range(kernel):
+            shift = g - step_first - k
+            begin = max(a, lo - shift)
+            size = min(b, hi - shift) - begin
+            if size > 0:
+                weight_k = step_pmf[k]
+                source = weight[begin + shift : begin + shift + size]
+                origin = leave[begin : begin + size]
+                target = onward[begin - a : begin - a + size]
+                seen = 0.0
+                for q in range(size):
+                    target[q] += weight_k * source[q]
+                    seen += origin[q] * source[q]
+                step_seen[k] += weight_k * seen
+        for u in range(a, b):
+            value = onward[u - a]
+            out = leave[u]
             if use_slow:
                 begin = max(lo, u + g - slow_last)
                 end = min(hi, u + g - slow_first + 1)
