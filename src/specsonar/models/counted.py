@@ -23,7 +23,7 @@ from ..stats.result import Arrays, LayerFit
 from ..stats.schedule import step_time
 from . import heldback
 from .counted_late import second_look
-from .counted_rivals import Data, Rival, fit_rivals, gather
+from .counted_rivals import Data, Rival, fit_rivals, gather, with_tokens
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -56,6 +56,7 @@ class CountKind:
 
 def kind(streams: Sequence[Arrays], fitted: LayerFit | None = None) -> CountKind:
     """Name the grouping; `fitted` is what `fit` returned for the same streams, and is computed when it is needed and missing."""
+    streams = with_tokens(streams)
     counts = gather(streams).counts
     if counts.size == 0 or counts.max() <= 1:
         return CountKind(ONE_EACH)
@@ -88,6 +89,7 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
         several steps), merge_three, interval (N or 0), held_back (0 or 1), late (share of stalls and slow steps), piled (share behind
         them), and with two step times plain_s and plain_share (among events of one token).
     """
+    streams = with_tokens(streams)
     if heldback.held_back(streams):
         return heldback.fit(streams, max_burst=max_burst, rng=rng)
     data = gather(streams)

@@ -21,6 +21,7 @@ from ..stats.stepgaps import StepGaps, mode
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+TWO_TIMES = 8.0  # nats against two step times: merges of plain steps look like them
 MERGES = 3  # most steps in one merged event
 INTERVAL_MOST = 64
 BEYOND = 4  # how far past the largest burst the likelihood is followed
@@ -60,6 +61,18 @@ class Rival:
     build: Law
     fit: CountFit
     interval: int = 0
+
+
+def with_tokens(streams: Sequence[Arrays]) -> list[Arrays]:
+    """The streams without events that carry no token: their time belongs to the event after them."""
+    kept = []
+    for s in streams:
+        full = None if s.tokens is None else s.tokens > 0
+        if full is None or s.tokens is None or full.all():
+            kept.append(s)
+        else:
+            kept.append(Arrays(s.t[full], s.tokens[full], s.resolution))
+    return kept
 
 
 def gather(streams: Sequence[Arrays]) -> Data:
@@ -155,8 +168,9 @@ def _steps(data: Data, floor: float) -> Rival:
         loss = _bernoulli(c, s + sizes[-1:]) - _bernoulli(c, s)
         by_burst |= {most + k: loglik + loss for k in range(1, BEYOND + 1)}
     extra = 2 if gaps.plain_share > 0 else 0
+    rare = TWO_TIMES if gaps.plain_share > 0 else 0.0
     inner = int(data.counts.max(initial=1))
-    score = gap_loglik + _complete_score(sizes[:inner]) - 0.5 * (6 + extra) * np.log1p(n)
+    score = gap_loglik + _complete_score(sizes[:inner]) - 0.5 * (6 + extra) * np.log1p(n) - rare
     density = gaps.density(data.cell_gaps, data.cell_counts, 1)
     events = Events(data.cell_counts, density, data.times)
     fitted = CountFit(hazards, np.ones(1), np.ones((1, data.times.size)), sizes, loglik)
@@ -186,7 +200,14 @@ def _single_gaps(data: Data, floor: float) -> StepGaps:
     if plain > 0.8 * step or plain < 0.02 * step or step <= 0:
         return best
     start = StepGaps(
-        step, 0.0, (0.1 * step) ** 2, (0.05 * step) ** 2, plain=plain, plain_share=0.7, floor=max(floor, 1e-4 * step)
+        step,
+        0.0,
+        (0.1 * step) ** 2,
+        (0.05 * step) ** 2,
+        plain=plain,
+        plain_share=0.7,
+        floor=max(floor, 1e-4 * step),
+        sloped=False,
     )
     two, second = climb(start)
     apart = second.plain < 0.85 * second.step

@@ -6,7 +6,7 @@ Density of a gap g given m steps and n tokens, in 1/seconds:
     tiny   uniform on [0, s/4]: an event that waited behind a late one on a link that keeps order
     tail   s / (g + s)^2: a stall, a slow step
 
-c >= 0 is the extra time of a token (drafts of varying length), V belongs to the step and D to the delivery of the event. A second
+0 <= c <= s/2 is the extra time of a token (drafts of varying length), V belongs to the step and D to the delivery of the event. A second
 core for events of one token stands for steps without a draft. Weights of the parts do not depend on m.
 """
 
@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 FREEDOM = 4.0
+DEAREST = 0.5  # most that a further token may cost, in steps
 TOKEN_CV = 0.3  # spread of the extra time of a token, relative
 
 
@@ -149,14 +150,18 @@ class StepGaps:
 
 
 def _line(w: FloatArray, x: FloatArray, extra: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Weighted least squares y = s x + c extra with c >= 0."""
+    """Weighted least squares y = s x + c extra with 0 <= c <= s / 2: a token more costs less than a step."""
     xx, xe, ee = float((w * x * x).sum()), float((w * x * extra).sum()), float((w * extra * extra).sum())
     xy, ey = float((w * x * y).sum()), float((w * extra * y).sum())
     determinant = xx * ee - xe * xe
     if determinant > 1e-9 * xx * ee:
         slope = (xx * ey - xe * xy) / determinant
+        step = (xy - slope * xe) / xx
+        if slope > DEAREST * step:
+            step = (xy + DEAREST * ey) / (xx + 2 * DEAREST * xe + DEAREST**2 * ee)
+            return step, DEAREST * step
         if slope > 0:
-            return (xy - slope * xe) / xx, slope
+            return step, slope
     return xy / max(xx, 1e-300), 0.0
 
 
