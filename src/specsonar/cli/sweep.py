@@ -42,7 +42,7 @@ def command(
     """
     from .. import sweep
 
-    with progress(state_of(context)) as report, _pool(jobs or _cores()) as executor:
+    with progress(state_of(context)) as report, pool(jobs or _cores()) as executor:
         result = sweep.run(preset, reps=reps, seed=seed, executor=executor or sweep.SERIAL, progress=report)
     if format_ == "json":
         from ..render import json
@@ -61,8 +61,8 @@ def _cores() -> int:
 
 
 @contextlib.contextmanager
-def _pool(jobs: int) -> Iterator[Executor | None]:
-    """Processes that leave Ctrl-C to their parent; none for a single job."""
+def pool(jobs: int) -> Iterator[Executor | None]:
+    """Processes that leave Ctrl-C to their parent; None for a single job."""
     if jobs == 1:
         yield None
         return
