@@ -117,7 +117,7 @@ def second_look(best: Rival, data: Data, streams: Sequence[Arrays], resolution: 
         data.counts, data.gaps, data.ends, data.last, np.arange(data.counts.size), data.counts, data.gaps, np.ones(data.counts.size)
     )  # fmt: skip
     events = Events(data.counts, np.concatenate(told, axis=1), every.times)
-    low = max(-(-events.n_max // k), best.burst - 2, 1)
+    low = max(-(-events.n_max // k), best.burst - 8, 1)
     weights = np.clip(best.fit.weights, 1e-4, None)
     again = choose("merged", events, best.build, best.gaps, range(low, min(best.burst + 2, events.n_max) + 1), weights)
     if not np.isfinite(again.loglik):

@@ -242,12 +242,16 @@ def information(events: Events, law: Law, fit: CountFit, groups: IntArray, *, sh
 
     def score(x: FloatArray) -> FloatArray:
         a = x[:g][groups]
-        w = np.zeros_like(fit.weights)
-        w[open_shares] = x[g:]
-        w[0] = 1.0 - x[g:].sum()
+        w = fit.weights.copy()
+        if shares:
+            w[1:] = 0.0
+            w[open_shares] = x[g:]
+            w[0] = 1.0 - x[g:].sum()
         _, steps, sizes = _expect(events, law(pmf(a), w, events.n_max))
         reach = np.cumsum(sizes[::-1])[::-1]
         slope = np.bincount(groups, reach[1:] / a - (reach[:-1] - reach[1:]) / (1.0 - a), g)
+        if open_shares.size == 0:
+            return slope
         held = steps @ events.times
         return np.concatenate((slope, held[open_shares] / w[open_shares] - held[0] / w[0]))
 
