@@ -17,7 +17,9 @@ from specsonar.stats.result import Arrays, LayerFit
 FloatArray = npt.NDArray[np.float64]
 FLOOR = 20e-6  # smallest delay spread, seconds
 LARGEST = 64  # largest burst that is tried
-CANDIDATES = 24  # periods whose likelihood is computed
+FEW, MANY = 16, 300  # periods whose likelihood is computed when a peak stands out, and when none does
+CLEAR = 6.0  # a peak stands out when noise alone would reach it once in exp(CLEAR) records
+PART = 2500  # tokens on which many periods are compared
 
 
 def alpha_for_mean(mean: float, max_burst: int) -> float:
@@ -48,21 +50,32 @@ def _start(times: Sequence[FloatArray], step: float, spread: float, max_burst: i
 
 
 def search(times: Sequence[FloatArray], floor: float, largest: int) -> list[tuple[float, Comb]]:
-    """Candidate combs, best first: (log-likelihood, point). Periodogram peaks and their harmonics, compared by the sweep."""
+    """Candidate combs, best first: (log-likelihood, point).
+
+    Periodogram peaks and their harmonics, compared by the sweep: two EM steps each, the best few after a rough climb. When no peak stands
+    out, many more peaks are sifted first (`_sift`).
+    """
     rate = period.token_rate(times)
     tokens = sum(len(t) for t in times)
     f, power = period.periodogram(times, rate / min(largest, 24), 1.1 * rate)
-    top, height = period.peaks(f, power, CANDIDATES)
-    tries = list(zip(top.tolist(), height.tolist(), strict=True))
+    top, height = period.peaks(f, power, MANY)
+    # the noise is a sum of `streams` exponentials: what its largest value among len(f) / 4 reaches once in e^CLEAR records
+    s = len(times)
+    u = np.log(len(f) / 4) + CLEAR
+    clear = len(height) > 0 and height[0] > s + u + np.sqrt(2 * s * u)
+    most = MANY if not clear else FEW if height[0] < 5 * (s + u) else FEW // 2
+    tries = list(zip(top.tolist(), height.tolist(), strict=True))[:most]
     for g, h in tries[:4]:
         tries += [(x, h) for x in (g / 2, 2 * g) if f[0] <= x <= f[-1] and np.abs(top / x - 1).min() > 1e-4]
+    starts = [
+        _start(times, 1 / g, min(period.spread_from_power(h, s, tokens), 0.42), _roomy(rate / g, largest))
+        for g, h in tries
+    ]
+    if not clear:
+        starts = _sift(times, floor, starts)[:FEW]
     rough = Problem(times, floor, prune=1e-4, reach=8.0)
     found = []
-    for g, h in tries:
-        step = 1 / g
-        spread = period.spread_from_power(h, len(times), tokens)
-        mean = rate * step
-        at = _start(times, step, spread, int(np.clip(np.ceil(2 * mean) + 3, 4, largest)) if largest > 1 else 1)
+    for at in starts:
         rough.build(at)
         got = rough.expect(at)
         for _ in range(2):
@@ -71,13 +84,54 @@ def search(times: Sequence[FloatArray], floor: float, largest: int) -> list[tupl
                 got = rough.expect(at)
         found.append((got.loglik, at))
     found.sort(key=lambda x: -x[0])
-    again = []
-    for value, at in found[:4]:
+    for i, (value, at) in enumerate(found[:4]):
         if value > found[0][0] - 40:
-            at, value = rough.climb(at, warm=4, rounds=4, tol=1e-2)
-            again.append((value, at))
-    again.sort(key=lambda x: -x[0])
-    return again + found[len(again) :]
+            at, value = rough.climb(at, rounds=8, tol=2e-2)
+            found[i] = (value, at)
+    return sorted(found, key=lambda x: -x[0])
+
+
+def _sift(times: Sequence[FloatArray], floor: float, starts: Sequence[Comb]) -> list[Comb]:
+    """Many starts, the most likely first, judged on part of the tokens.
+
+    Along the periods the best law of a comb that is not there changes smoothly, so that each candidate starts from its
+    neighbour's hazards and spread and needs a single EM step to be compared with the others.
+    """
+    part = _part(times, PART)
+    problem = Problem(part, floor, prune=1e-3, reach=7.0)
+    judged = []
+    hazards, spread = np.zeros(0), 0.0
+    for at in sorted(starts, key=lambda c: c.step):
+        here = replace(at, phase=at.phase[: len(part)])
+        warm = 10
+        if len(hazards):
+            here = replace(here, sigma=spread * at.step, hazards=np.append(hazards, at.hazards)[: len(at.hazards)])
+            warm = 1
+        problem.build(here)
+        got = problem.expect(here)
+        for _ in range(warm):
+            if np.isfinite(got.loglik):
+                here = problem.em(here, got, common=False)
+                got = problem.expect(here)
+        if np.isfinite(got.loglik):
+            hazards, spread = np.clip(here.hazards, 0.02, 0.98), float(np.clip(here.sigma / here.step, 0.25, 0.42))
+        judged.append((got.loglik, replace(here, phase=at.phase)))
+    return [at for _, at in sorted(judged, key=lambda x: -x[0])]
+
+
+def _roomy(mean: float, largest: int) -> int:
+    return int(np.clip(np.ceil(2 * mean) + 3, 4, largest)) if largest > 1 else 1
+
+
+def _part(times: Sequence[FloatArray], most: int) -> list[FloatArray]:
+    """The first streams, up to about `most` tokens of them."""
+    out: list[FloatArray] = []
+    for t in times:
+        out.append(t[:most])
+        most -= len(t)
+        if most < 8:
+            break
+    return out
 
 
 def _laws(
@@ -97,21 +151,27 @@ def _laws(
         if m in free or not 1 <= m <= largest:
             return
         h = best.hazards
-        at = replace(best, hazards=np.clip(np.append(h[: m - 1], np.full(max(m - 1 - len(h), 0), 0.05)), 0.02, 0.98))
+        at = replace(best, hazards=np.clip(np.append(h[: m - 1], np.full(max(m - 1 - len(h), 0), 0.02)), 0.01, 0.99))
         top = max(free_ll.values(), default=-np.inf)
-        free[m], free_ll[m] = problem.climb(at, warm=4, give_up=top - 60)
+        free[m], free_ll[m] = problem.climb(at, give_up=top - 60)
         at = replace(free[m], hazards=np.full(m - 1, alpha_for_mean(mean_burst(free[m].hazards), m)))
         if m <= 2:
             one[m], one_ll[m] = free[m], free_ll[m]
         else:
             one[m], one_ll[m] = problem.climb(
-                at, common=True, warm=3, give_up=max(one_ll.values(), default=-np.inf) - 60
+                at, common=True, warm=1, give_up=max(one_ll.values(), default=-np.inf) - 60
             )
 
     m = min(guess, largest)
     while True:
-        for x in (m, m + 1, m - 1, m + 2):
+        visit(m)
+        visit(m + 1)
+        if m + 1 in free and free[m + 1].hazards[m - 1] > 1e-3:
+            visit(m + 2)
+        for x in range(m - 1, 0, -1):
             visit(x)
+            if free_ll[x] < max(free_ll.values()) - 20:
+                break
         winner = max(sorted(free), key=score)
         if winner == m:
             return m, free, free_ll, one, one_ll
