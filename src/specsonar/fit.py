@@ -45,6 +45,9 @@ CLEAR: Final = 3.0
 FEW_BURSTS: Final = 3.0
 """Bursts of two tokens or more below which a stream is plain decoding with a coincidence."""
 
+RARE = 0.01
+"""Share of steps with two tokens or more below which the same is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -250,6 +253,6 @@ def _sober(e: Explanation) -> Explanation:
     if e.model == SPECULATIVE and e.fit is not None and e.fit.max_burst > 1:
         bursts = float(e.fit.burst_counts[1:].sum())
         steps = float(e.fit.burst_counts.sum())
-        if bursts < max(FEW_BURSTS, 0.005 * steps):
+        if bursts < max(FEW_BURSTS, RARE * steps):
             return replace(e, model=AUTOREGRESSIVE)
     return e

@@ -62,8 +62,9 @@ class Report:
         return self._speculative(best, fit, shares)
 
     def _speculative(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
-        dependence = intervals.dependence(fit.bursts)
+        dependence, for_alpha = _dependence(fit)
         widen = float(np.sqrt(dependence.inflation))
+        widen_alpha = float(np.sqrt(for_alpha.inflation))
         notes = list(_speculation_notes(fit, dependence, self.level))
         length, length_se = _length(fit)
         length_se *= widen
@@ -73,13 +74,13 @@ class Report:
         if burst.high is None:
             notes.append(finding("V001", f"{fit.burst_counts[-1]:.0f} full bursts of {fit.max_burst} tokens were seen"))
         acceptance = self._estimate(
-            fit.alpha, *intervals.share(fit.alpha, fit.alpha_se * widen, self.level, freedom), how
+            fit.alpha, *intervals.share(fit.alpha, fit.alpha_se * widen_alpha, self.level, for_alpha.freedom), how
         )
         positions = tuple(
-            self._estimate(float(a), *intervals.share(float(a), float(s) * widen, self.level, freedom), how)
+            self._estimate(float(a), *intervals.share(float(a), float(s) * widen_alpha, self.level, for_alpha.freedom), how)
             for a, s in zip(fit.hazards, fit.hazards_se, strict=True)
         )
-        mean = self._estimate(length, *intervals.positive(length, length_se, self.level, freedom, 1.0), how)
+        mean = self._estimate(length, *self._length_interval(length, length_se, burst, freedom), how)
         step = self._step(fit)
         rate_se = intervals.log_ratio((length, fit.step_s), (length_se, fit.step_se)) * length / fit.step_s
         rate = self._positive(length / fit.step_s, rate_se, "acceptance length over step")
@@ -98,6 +99,14 @@ class Report:
             tokens_per_s=rate, efficiency=efficiency, gap_tokens=gap, steps=_steps(fit, self.arrays),
             burst_sizes=_size_histogram(fit),
         )  # fmt: skip
+
+    def _length_interval(self, length: float, se: float, burst: Estimate, freedom: float) -> tuple[float, float]:
+        """Between 1 and M where M is known: a score interval of (E[B] - 1) / (M - 1); else a logarithmic one above 1."""
+        if burst.high is None:
+            return intervals.positive(length, se, self.level, freedom, 1.0)
+        room = burst.value - 1.0
+        low, high = intervals.share((length - 1.0) / room, se / room, self.level, freedom)
+        return 1.0 + room * low, 1.0 + room * high
 
     def _autoregressive(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
         one = Estimate(1.0, 1.0, 1.0, self.level, "every step gives one token")
@@ -240,24 +249,39 @@ _ESTIMATES: Final = (
 )  # fmt: skip
 
 
+def _dependence(fit: LayerFit) -> tuple[intervals.Dependence, intervals.Dependence]:
+    """Of the burst sizes, for their mean; and of (b - 1) - alpha min(b, M - 1), for alpha (the score of its law)."""
+    sizes = [b.astype(np.float64) for b in fit.bursts if b.size]
+    n = sum(b.size for b in sizes)
+    mean = sum(float(b.sum()) for b in sizes) / max(n, 1)
+    p = pmf(fit.hazards)
+    b = np.arange(1, p.size + 1)
+    trials = np.minimum(b, p.size - 1)
+    alpha = float(p @ (b - 1) / (p @ trials))
+    scores = [(x - 1) - alpha * np.minimum(x, p.size - 1) for x in sizes]
+    return (
+        intervals.dependence([x - mean for x in sizes], float(p @ b**2 - (p @ b) ** 2)),
+        intervals.dependence(scores, alpha * (1 - alpha) * float(p @ trials)),
+    )
+
+
 def _length(fit: LayerFit) -> tuple[float, float]:
     """Acceptance length and its standard error for independent steps.
 
-    From the layer where it has its own; else the law's E[B] with Var(B) / steps, widened by the share of information
-    that the hidden steps cost alpha.
+    From the layer where it has its own; else the law's Var(B) / steps, widened by the share of information that the
+    hidden steps cost alpha.
     """
     for value, se in (("length", "length_se_iid"), ("acceptance_length", "acceptance_length_se")):
         if value in fit.extra and se in fit.extra:
             return fit.extra[value], fit.extra[se]
     p = pmf(fit.hazards)
     b = np.arange(1, p.size + 1)
-    mean = mean_burst(fit.hazards)
     steps = max(float(fit.burst_counts.sum()), 1.0)
-    spread = float(np.sqrt(max(p @ b**2 - mean**2, 0.0) / steps))
+    spread = float(np.sqrt(max(p @ b**2 - (p @ b) ** 2, 0.0) / steps))
     trials = float((np.cumsum(fit.burst_counts[::-1])[::-1][:-1]).sum())
     ideal = np.sqrt(fit.alpha * (1 - fit.alpha) / max(trials, 1.0))
     loss = max(fit.alpha_se / ideal, 1.0) if ideal > 0 and np.isfinite(fit.alpha_se) else 1.0
-    return mean, spread * float(min(loss, 5.0))
+    return fit.extra.get("length", mean_burst(fit.hazards)), spread * float(min(loss, 5.0))
 
 
 def _steps(fit: LayerFit, arrays: Sequence[Arrays]) -> int:

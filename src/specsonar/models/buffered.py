@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from ..fingerprint import BUFFERED, IN_ORDER_LAYER
 from ..stats.gaps import Gaps
-from .direct import DirectFit
 from .explanation import Explanation
 
 FloatArray = npt.NDArray[np.float64]
@@ -25,29 +24,38 @@ _LEVEL = np.geomspace(1e-4, 30.0, 18)
 _NOISE = np.concatenate(([1 / 12], 1 / 12 + np.geomspace(0.02, 30.0, 12)))
 
 
-def explain(gaps: Gaps, runs: DirectFit, parameters: float) -> Explanation | None:
-    """The buffered explanation with the gaps of `runs` and sizes from the clock; None with too few flushes."""
-    loglik = 0.0
+def explain(
+    gaps: Gaps, new: FloatArray, hazards: FloatArray, went: FloatArray, stopped: FloatArray, loglik: float,
+    parameters: float,
+) -> list[Explanation]:  # fmt: skip
+    """The buffered explanation: the gaps of a fitted burst model, and sizes from the clock; none with few flushes.
+
+    Parameters
+    ----------
+    new, hazards, went, stopped, loglik : of the burst model; its log-likelihood less that of the bursts is kept.
+    parameters : free parameters of its gap laws.
+    """
     flushes: list[FloatArray] = []
     sizes: list[FloatArray] = []
     for begin, end in zip(gaps.offsets[:-1], gaps.offsets[1:], strict=True):
-        start = np.flatnonzero(runs.new[begin:end] > 0.5)
+        start = np.flatnonzero(new[begin:end] > 0.5)
         if start.size < 3:
             continue
         at = np.cumsum(gaps.gap[begin:end])[start]
         flushes.append(at[:-1])
         sizes.append(np.diff(start).astype(np.float64))
     if sum(s.size for s in sizes) < 8:
-        return None
+        return []
     walk, pace = sizes_loglik(flushes, sizes)
-    loglik = runs.loglik - burst_loglik(runs.hazards, runs.went, runs.stopped) + walk
     gap = np.concatenate([np.diff(f) for f in flushes if f.size > 1])
     period = float(np.median(gap))
     steady = bool(np.mean(np.abs(gap / period - np.rint(gap / period)) < 0.02) > 0.9)
-    return Explanation(
-        BUFFERED, IN_ORDER_LAYER, loglik, parameters + 3.0, None,
-        {"flush_s": period if steady else float("nan"), "pace_s": pace},
-    )  # fmt: skip
+    return [
+        Explanation(
+            BUFFERED, IN_ORDER_LAYER, loglik - burst_loglik(hazards, went, stopped) + walk, parameters + 3.0, None,
+            {"flush_s": period if steady else float("nan"), "pace_s": pace},
+        )
+    ]  # fmt: skip
 
 
 def burst_loglik(hazards: FloatArray, went: FloatArray, stopped: FloatArray) -> float:

@@ -29,6 +29,15 @@ class Fitted(Protocol):
 
 F = TypeVar("F", bound=Fitted)
 
+RULES = ("one", "two", "free")
+"""Laws of the hazards: one for all; one for the first position and one for the others (a service that drafts only
+now and then); one for each."""
+
+
+def law_size(rule: str, max_burst: int) -> int:
+    """Free parameters of a law at M."""
+    return max_burst - 1 if rule == "free" else min(1 if rule == "one" else 2, max_burst - 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[F]):
@@ -36,20 +45,24 @@ class Choice(Generic[F]):
 
     Attributes
     ----------
-    one, free : the fits at M under one alpha and under free hazards.
-    one_alpha : whether one alpha is enough (twice the lead of the free hazards below the penalty).
-    logliks : {M: best penalised log-likelihood of the two laws}, for every M tried.
+    fits : {rule: fit} at M.
+    rule : the simplest of `RULES` that the score prefers.
+    logliks : {M: best penalised log-likelihood of the laws}, for every M tried.
     """
 
-    one: F
-    free: F
-    one_alpha: bool
+    fits: dict[str, F]
+    rule: str
     logliks: dict[int, float]
 
     @property
     def best(self) -> F:
-        """The fit under the simpler law that suffices."""
-        return self.one if self.one_alpha else self.free
+        """The fit under the preferred law."""
+        return self.fits[self.rule]
+
+    @property
+    def size(self) -> int:
+        """Free parameters of the preferred law."""
+        return law_size(self.rule, self.best.max_burst)
 
 
 def choose(
@@ -62,17 +75,20 @@ def choose(
     start : a first guess, at least 2.
     largest : no M beyond this one.
     steps : about how many steps there are; the penalty is half of log(steps) for each free hazard.
-    fit : (M, "one" | "free") -> fit.
+    fit : (M, rule) -> fit.
     reach : how many M to look below a top before believing it.
     """
     cost = 0.5 * float(np.log(max(steps, 2.0)))
-    tried: dict[int, tuple[F, F]] = {}
+    tried: dict[int, dict[str, F]] = {}
+
+    def scored(m: int, rule: str) -> float:
+        return tried[m][rule].loglik - cost * law_size(rule, m)
 
     def score(m: int) -> float:
         if m not in tried:
-            tried[m] = (fit(m, "one"), fit(m, "free"))
-        one, free = tried[m]
-        return max(one.loglik - cost, free.loglik - cost * (m - 1))
+            # at M = 2 the laws are the same, at M = 3 the last two
+            tried[m] = {rule: fit(m, rule) for rule in RULES if m > {"one": 1, "two": 3, "free": 2}[rule]}
+        return max(scored(m, rule) for rule in tried[m])
 
     best = start
     for m in (start + 1, start + 2):
@@ -85,9 +101,10 @@ def choose(
             break
     while best + 1 <= largest and score(best + 1) > score(best):
         best += 1
-    one, free = tried[best]
-    enough = best == 2 or free.loglik - cost * (best - 1) <= one.loglik - cost
-    return Choice(one, free, enough, {m: score(m) for m in sorted(tried)})
+    score(best)
+    fits = tried[best]
+    rule = max(fits, key=lambda r: scored(best, r))
+    return Choice({"free": fits["one"]} | fits, rule, {m: score(m) for m in sorted(tried)})
 
 
 def full_burst_bound(hazards: FloatArray, full: float, level: float) -> bool:

@@ -2,9 +2,9 @@
 
 Rivals, fitted to the same counts and gaps and compared by penalised likelihood:
 
-    steps      one event is one step; its time may grow with its tokens, and a step without a draft may have its own time;
-    merged     an event holds one, two or three steps (the sender lagged): about as many step times, and the counts add up;
-    interval   an event is sent at the first step end with N tokens or more waiting (a stream interval under speculation).
+    steps      one event is one step; its time may grow with its tokens, and steps without a draft may have their own;
+    merged     an event holds one, two or three steps (the sender lagged): as many step times, and the counts add up;
+    interval   an event is sent at the first step end with N tokens or more waiting (stream interval, speculation).
 
 Events cut loose from steps, where the server holds text back, go to `heldback`.
 """
@@ -45,8 +45,8 @@ class CountKind:
 
     Attributes
     ----------
-    name : "one-each" (all counts 1: the times carry the information), "steps", "merged", "interval", "fixed" (one constant count,
-        or multiples of it: chunks, no speculation to be seen), "held-back".
+    name : "one-each" (all counts 1: the times carry the information), "steps", "merged", "interval", "fixed" (one
+        constant count, or multiples of it: chunks, no speculation to be seen), "held-back".
     chunk : the constant count of "fixed", N of "interval", else 0.
     """
 
@@ -55,7 +55,7 @@ class CountKind:
 
 
 def kind(streams: Sequence[Arrays], fitted: LayerFit | None = None) -> CountKind:
-    """Name the grouping; `fitted` is what `fit` returned for the same streams, and is computed when it is needed and missing."""
+    """Name the grouping; `fitted` is what `fit` returned for the same streams, computed when needed and missing."""
     streams = with_tokens(streams)
     counts = gather(streams).counts
     if counts.size == 0 or counts.max() <= 1:
@@ -83,11 +83,11 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
     Returns
     -------
     LayerFit
-        `loglik_by_burst` goes on past the largest burst seen, with the acceptance of its last position: a flat end means that M is
-        only known from below. `extra` has steps (all, the last ones included), length and length_se (acceptance length, standard error
-        from the bursts' own dependence), length_se_iid, dependence (variance ratio), merge_probability (share of events that hold
-        several steps), merge_three, interval (N or 0), held_back (0 or 1), late (share of stalls and slow steps), piled (share behind
-        them), and with two step times plain_s and plain_share (among events of one token).
+        `loglik_by_burst` goes on past the largest burst seen, with the acceptance of its last position: a flat end
+        means that M is only known from below. `extra` has steps (all, the last ones included), length and
+        length_se_iid (acceptance length, standard error for independent steps), merge_probability (share of events
+        that hold several steps), merge_three, interval (N or 0), held_back (0 or 1), late (share of stalls and slow
+        steps), piled (share behind them), and with two step times plain_s and plain_share (among events of one token).
     """
     streams = with_tokens(streams)
     if heldback.held_back(streams):
@@ -123,16 +123,13 @@ def _report(best: Rival, data: Data, streams: Sequence[Arrays], resolution: floa
     length = mean_burst(best.hazards)
     gradient = _length_gradient(best.hazards)
     iid = float(np.sqrt(max(float(gradient @ covariance @ gradient), 0.0)))
-    dependence = _dependence(bursts)
     tail_steps = sum(
         max(1.0, round(float(s.t[-1] - s.t[-2]) / best.gaps.step)) if k > 1 else 1.0 for s in streams if s.t.size > 1
     )
     extra = {
         "steps": float(each.sum()) + tail_steps,
         "length": length,
-        "length_se": iid * float(np.sqrt(dependence)),
         "length_se_iid": iid,
-        "dependence": dependence,
         "merge_probability": float(best.fit.weights[1:].sum()) if shares else 0.0,
         "merge_three": float(best.fit.weights[2:].sum()) if shares else 0.0,
         "interval": float(best.interval),
@@ -144,8 +141,9 @@ def _report(best: Rival, data: Data, streams: Sequence[Arrays], resolution: floa
     if best.gaps.plain_share > 0:
         extra |= {"plain_s": best.gaps.plain, "plain_share": best.gaps.plain_share}
     return LayerFit(
-        LAYER, best.burst, dict(sorted(best.by_burst.items())), best.hazards, hazards_se, best.alpha, alpha_se, best.alpha_loglik,
-        best.sizes, bursts, time.step, time.step_se, time.step_sd, time.jitter, time.jitter_se, best.parameters, best.loglik, extra,
+        LAYER, best.burst, dict(sorted(best.by_burst.items())), best.hazards, hazards_se, best.alpha, alpha_se,
+        best.alpha_loglik, best.sizes, bursts, time.step, time.step_se, time.step_sd, time.jitter, time.jitter_se,
+        best.parameters, best.loglik, extra,
     )  # fmt: skip
 
 
@@ -174,24 +172,6 @@ def _length_gradient(hazards: FloatArray) -> FloatArray:
         others[j] = 1.0
         gradient[j] = np.cumprod(others)[j:].sum()
     return gradient
-
-
-def _dependence(bursts: Sequence[IntArray]) -> float:
-    """Long-run variance of the bursts over their variance, at least 1 (Newey and West 1987, lag 2 n^(1/3))."""
-    sizes = [b.astype(np.float64) for b in bursts if b.size > 1]
-    n = sum(b.size for b in sizes)
-    if n < 20:
-        return 1.0
-    centre = sum(float(b.sum()) for b in sizes) / n
-    rest = [b - centre for b in sizes]
-    variance = sum(float(r @ r) for r in rest)
-    if variance <= 0:
-        return 1.0
-    lags = int(2 * (n / len(sizes)) ** (1 / 3))
-    total = 1.0
-    for lag in range(1, lags + 1):
-        total += 2 * (1 - lag / (lags + 1)) * sum(float(r[lag:] @ r[:-lag]) for r in rest if r.size > lag) / variance
-    return max(total, 1.0)
 
 
 def _likeliest(best: Rival, data: Data) -> tuple[IntArray, ...]:

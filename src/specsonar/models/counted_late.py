@@ -1,8 +1,9 @@
 """Second look at merged steps: events tell about their neighbours how late they were (`stats.countedlate`).
 
-The first look takes gaps one by one, so a late event with a gap of two steps may pass for a merge, although the event after it came early. Here
-step time and spread come from the first look, delays follow a log-normal law with a flat tail for stalls, re-estimated on the way, and what
-the neighbours say about the steps of an event takes the place of the density of its gap.
+The first look takes gaps one by one, so a late event with a gap of two steps may pass for a merge, although the event
+after it came early. Here step time and spread come from the first look, delays follow a log-normal law with a flat
+tail for stalls, re-estimated on the way, and what the neighbours say about the steps of an event takes the place of
+the density of its gap.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def second_look(best: Rival, data: Data, streams: Sequence[Arrays], resolution: 
     alone = np.split(best.events.density[:, data.cell], ends, axis=1)
     told, total = messages([t for t, _ in pairs], prior, alone, first)
     every = Data(
-        data.counts, data.gaps, data.ends, data.last, np.arange(data.counts.size), data.counts, data.gaps, np.ones(data.counts.size)
+        data.counts, data.gaps, data.ends, data.last, np.arange(data.counts.size), data.counts, data.gaps,
+        np.ones(data.counts.size)
     )  # fmt: skip
     events = Events(data.counts, np.concatenate(told, axis=1), every.times)
     low = max(-(-events.n_max // k), best.burst - 8, 1)

@@ -1,7 +1,8 @@
-"""The rival ways of grouping steps into events with token counts: one step, a few merged steps, the steps of an interval.
+"""Rival ways of grouping steps into events with token counts: one step, a few merged steps, the steps of an interval.
 
-Each is fitted to the same counts and gaps; `score` is the log-likelihood less what its parameters cost, and the best score wins. A free
-hazard costs half the logarithm of the steps that it was learnt from, so that rare long bursts are not dear.
+Each is fitted to the same counts and gaps; `score` is the log-likelihood less what its parameters cost, and the best
+score wins. A free hazard costs half the logarithm of the steps that it was learnt from, so that rare long bursts are
+not dear.
 """
 
 from __future__ import annotations
@@ -132,8 +133,10 @@ def _bernoulli(went: npt.ArrayLike, stopped: npt.ArrayLike) -> float:
 
 
 def _complete_score(sizes: FloatArray) -> float:
-    """Penalised log-likelihood of steps of known sizes, shape (M,): the best of free hazards, one alpha, and free hazards with one
-    alpha for all positions that fewer than 5 steps reached. A free hazard costs half the logarithm of the steps it is learnt from.
+    """Penalised log-likelihood of steps of known sizes, shape (M,).
+
+    The best of free hazards, one alpha, and free hazards with one alpha for the positions that fewer than 5 steps reached. A free hazard costs half the logarithm of the steps it is
+    learnt from.
     """
     reach = np.cumsum(sizes[::-1])[::-1]
     went, stopped = reach[1:], sizes[:-1]
@@ -176,7 +179,8 @@ def _steps(data: Data, floor: float) -> Rival:
     fitted = CountFit(hazards, np.ones(1), np.ones((1, data.times.size)), sizes, loglik)
     alpha_loglik = gap_loglik + _bernoulli(total, ends) if most > 1 else float("nan")
     return Rival(
-        "steps", most, hazards, by_burst, alpha, alpha_loglik, loglik, score, most - 1 + 6 + extra, sizes, gaps, events, law.merged, fitted
+        "steps", most, hazards, by_burst, alpha, alpha_loglik, loglik, score, most - 1 + 6 + extra, sizes, gaps,
+        events, law.merged, fitted,
     )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def em(
     Parameters
     ----------
     hazards : shape (M,), a_M = 0; the starting point.
-    rule : "free" (a hazard for each position), "one" (a common hazard), "fixed" (the hazards stay).
+    rule : one of `choose.RULES`, or "fixed" (the hazards stay).
     """
     m = hazards.size
     n = len(gaps)
@@ -103,14 +103,13 @@ def em(
 
 
 def updated_hazards(hazards: FloatArray, went: FloatArray, stopped: FloatArray, rule: str) -> FloatArray:
-    """The M-step of the burst law: continued / (continued + stopped), for each position or for all."""
+    """The M-step of the burst law: continued / (continued + stopped), pooled over positions as the rule says."""
     if rule == "fixed" or hazards.size == 1:
         return hazards
     trials = went[:-1] + stopped[:-1]
-    if rule == "one":
-        value = np.full(hazards.size - 1, went[:-1].sum() / max(trials.sum(), _TINY))
-    else:
-        value = np.where(trials > 1e-9, went[:-1] / np.maximum(trials, 1e-9), 0.5)
+    value = np.where(trials > 1e-9, went[:-1] / np.maximum(trials, 1e-9), 0.5)
+    shared = {"one": 0, "two": 1, "free": value.size}[rule]
+    value[shared:] = went[shared:-1].sum() / max(trials[shared:].sum(), _TINY)
     return np.append(np.clip(value, 1e-9, 1 - 1e-9), 0.0)
 
 

@@ -1,8 +1,9 @@
 """Events that hold text back until a character is complete: steps are read from times and counts together.
 
-Where an event is sent only when a character is complete (llama.cpp, with scripts and emoji of several tokens a character), events
-are neither tokens nor steps: some come right behind another of the same step, some steps send nothing. The counts still say where
-the tokens are, and the gaps how many steps passed: `stats.heldback` sums over every way in which they fit together.
+Where an event is sent only when a character is complete (llama.cpp, with scripts and emoji of several tokens a
+character), events are neither tokens nor steps: some come right behind another of the same step, some steps send
+nothing. The counts still say where the tokens are, and the gaps how many steps passed: `stats.heldback` sums over
+every way in which they fit together.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def _report(
     gaps: Sequence[FloatArray],
     resolution: float,
 ) -> LayerFit:
-    """Step time, bursts on the most probable path, uncertainties; positions beyond chance count as complete data for them."""
+    """Step time, most probable bursts, and standard errors as if the expected steps had been seen."""
     burst = best.hazards.size + 1
     risk = (best.went + best.stopped)[:-1]
     hazards_se = np.sqrt(best.hazards * (1 - best.hazards) / np.maximum(risk, 1e-9))
@@ -199,13 +200,14 @@ def _report(
         float(np.sqrt((sizes @ np.arange(1, burst + 1) ** 2) / max(sizes.sum(), 1.0) - length**2)) if burst > 1 else 0.0
     )
     extra = {
-        "steps": steps, "length": length, "length_se": spread / np.sqrt(max(steps, 1.0)), "length_se_iid": spread / np.sqrt(max(steps, 1.0)),
-        "dependence": 1.0, "merge_probability": 0.0, "merge_three": 0.0, "interval": 0.0, "held_back": 1.0, "late": best.gaps.tail,
-        "piled": best.gaps.tiny, "per_token_s": 0.0, "tokens_per_step": tokens / max(steps, 1e-9), "within_s": best.width,
+        "steps": steps, "length": length, "length_se_iid": float(spread / np.sqrt(max(steps, 1.0))),
+        "merge_probability": 0.0, "merge_three": 0.0, "interval": 0.0, "held_back": 1.0, "late": best.gaps.tail,
+        "piled": best.gaps.tiny, "per_token_s": 0.0, "tokens_per_step": tokens / max(steps, 1e-9),
+        "within_s": best.width,
     }  # fmt: skip
     return LayerFit(
-        "counted", burst, by_burst, best.hazards, hazards_se, alpha, alpha_se, alpha_loglik, sizes, paths, time.step, time.step_se,
-        time.step_sd, time.jitter, time.jitter_se, burst - 1 + 6, best.loglik, extra,
+        "counted", burst, by_burst, best.hazards, hazards_se, alpha, alpha_se, alpha_loglik, sizes, paths,
+        time.step, time.step_se, time.step_sd, time.jitter, time.jitter_se, burst - 1 + 6, best.loglik, extra,
     )  # fmt: skip
 
 

@@ -21,6 +21,9 @@ FloatArray = npt.NDArray[np.float64]
 _DIRECT_PLAIN, _DIRECT_RUNS, _LATE = 8.0, 16.0, 14.0
 """Free parameters of the gap laws; the burst law comes on top."""
 
+_LARGEST_LATE = 24
+"""The filter's cost grows with M; larger bursts than this are left to the run-length model."""
+
 _SHAPE_TOKENS = 6000
 """The filter's laws are learnt from about this many tokens; the burst law and the step from all."""
 
@@ -37,9 +40,7 @@ def explain(streams: Sequence[Arrays]) -> list[Explanation]:
     choice = _choose_direct(gaps, runs)
     found.append(_speculative_direct(gaps, choice))
     found.append(_fixed(gaps, choice))
-    behind = buffered.explain(gaps, runs, _DIRECT_RUNS)
-    if behind is not None:
-        found.append(behind)
+    found += buffered.explain(gaps, runs.new, runs.hazards, runs.went, runs.stopped, runs.loglik, _DIRECT_RUNS)
     if _lateness_matters(gaps, choice):
         found += _late(gaps, choice.best.new)
     return found
@@ -72,7 +73,7 @@ def _plain_direct(gaps: Gaps, plain: direct.DirectFit) -> Explanation:
 
 
 def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
-    best, free = choice.best, choice.free
+    best, free, one = choice.best, choice.fits["free"], choice.fits["one"]
     step, se, sd, jitter, jitter_se = _step_moments(gaps, best.new)
 
     def at_alpha(alpha: float) -> float:
@@ -82,24 +83,21 @@ def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explana
     fit = LayerFit(
         layer=IN_ORDER_LAYER, max_burst=best.max_burst, loglik_by_burst=choice.logliks,
         step_s=step, step_se=se, step_sd=sd, jitter_s=jitter, jitter_se=jitter_se,
-        parameters=int(_DIRECT_RUNS) + _law_size(choice), loglik=best.loglik,
-        bursts=tuple(_sizes(best.new, gaps)), extra={"direct": 1.0},
-        **_burst_law(choice.one.hazards, free.hazards, free.went, free.stopped, choice.one.loglik, at_alpha),
+        parameters=int(_DIRECT_RUNS) + choice.size, loglik=best.loglik,
+        bursts=tuple(_sizes(best.new, gaps)), extra={"direct": 1.0, "length": len(gaps) / max(float(best.new.sum()), 1.0)},
+        **_burst_law(one.hazards, free.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip
     return Explanation(
-        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS + _law_size(choice), fit, {"direct": 1.0},
+        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS + choice.size, fit, {"direct": 1.0},
         lambda n, rng: draw.direct(best.hazards, best.inside, best.between, n, rng),
     )  # fmt: skip
 
 
-def _law_size(choice: Choice[direct.DirectFit] | Choice[late.LateFit]) -> int:
-    return 1 if choice.one_alpha else choice.best.max_burst - 1
-
-
 def _fixed(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
     """Constant bursts: the most frequent size of the free fit."""
-    chunk = max(2, int(np.argmax(choice.free.stopped)) + 1)
-    fixed = direct.fixed(gaps, choice.free, chunk)
+    free = choice.fits["free"]
+    chunk = max(2, int(np.argmax(free.stopped)) + 1)
+    fixed = direct.fixed(gaps, free, chunk)
     return Explanation(FIXED_CHUNKS, IN_ORDER_LAYER, fixed.loglik, _DIRECT_RUNS, None, {"chunk": float(chunk)})
 
 
@@ -197,12 +195,17 @@ def _late(gaps: Gaps, new: FloatArray) -> list[Explanation]:
     grid = late.make_grid(gaps, step)
     part, part_grid = _part(gaps, late.make_grid(gaps, step, late.COARSE), _SHAPE_TOKENS)
     blurred = float(np.mean((part.gap > 0.02 * step) & (part.gap < 0.5 * step))) > 0.1
-    found = []
-    for per_token in (False, True) if blurred else (False,):
-        wide = _start_late(part, part_grid, borders if blurred else borders[:1], per_token=per_token)
-        if wide is not None:
-            found.append(_speculative_late(gaps, grid, part, part_grid, wide))
-            found.append(_fixed_late(gaps, grid, wide))
+    found: list[Explanation] = []
+    if np.median(_run_lengths(part, borders[0])) > _LARGEST_LATE:
+        return found
+    starts = [
+        _start_late(part, part_grid, borders if blurred else borders[:1], per_token=per_token)
+        for per_token in ((False, True) if blurred else (False,))
+    ]
+    wide = max((w for w in starts if w is not None), key=lambda w: w.loglik, default=None)
+    if wide is not None:
+        found += _speculative_late(gaps, grid, part, part_grid, wide)
+        found.append(_fixed_late(gaps, grid, wide))
     cut = borders[0]
     start = late.initial(part, part_grid, cut, step, 1, per_token=False)
     plain = late.em(part, part_grid, start, rounds=25, tolerance=0.2)
@@ -247,7 +250,7 @@ def _start_late(
     best: late.LateFit | None = None
     for cut in borders:
         runs = _run_lengths(part, cut)
-        guess = int(np.clip(np.quantile(runs, 0.9) if runs.size else 2, 2, 24))
+        guess = int(np.clip(np.quantile(runs, 0.9) if runs.size else 2, 2, _LARGEST_LATE))
         step = float(np.median(part.gap[part.gap > cut]))
         start = late.initial(part, grid, cut, step, guess + 2, per_token=per_token)
         found = late.em(part, grid, start, rounds=8 if len(borders) > 1 else 25, tolerance=0.2)
@@ -265,7 +268,8 @@ def _run_lengths(gaps: Gaps, cut: float) -> npt.NDArray[np.int64]:
 
 def _speculative_late(
     gaps: Gaps, grid: late.Grid, part: Gaps, part_grid: late.Grid, wide: late.LateFit
-) -> Explanation:
+) -> list[Explanation]:
+    """Bursts on a link with delays, and the same bursts explained by a buffer."""
     trials = wide.went + wide.stopped
     open_ = np.flatnonzero(wide.went[:-1] > np.maximum(1.0, 0.02 * trials[:-1]))
     guess = int(open_[-1]) + 2 if open_.size else 2
@@ -275,10 +279,9 @@ def _speculative_late(
         return late.em(part, part_grid, late.at(base, m), rule=rule, rounds=8)
 
     choice = choose(guess, guess + 8, trials.sum(), fit, reach=3)
-    best, free = choice.best, choice.free
-    rule = "one" if choice.one_alpha else "free"
-    final = late.em(gaps, grid, best.parameters, rule=rule, rounds=_final_rounds(gaps))
-    one = final if choice.one_alpha else choice.one
+    final = late.em(gaps, grid, choice.best.parameters, rule=choice.rule, rounds=_final_rounds(gaps))
+    free = late.em(gaps, grid, choice.fits["free"].parameters, rounds=2)
+    one = final if choice.rule == "one" else choice.fits["one"]
     p = final.parameters
 
     def at_alpha(alpha: float) -> float:
@@ -293,14 +296,19 @@ def _speculative_late(
         layer=IN_ORDER_LAYER, max_burst=final.max_burst, loglik_by_burst=choice.logliks,
         step_s=final.mean_step, step_se=curvature_se(at_step, p.step, p.step_sd / np.sqrt(steps)),
         step_sd=p.step_sd, jitter_s=final.jitter, jitter_se=final.jitter / float(np.sqrt(2 * steps)),
-        parameters=int(_LATE) + _law_size(choice), loglik=final.loglik,
-        bursts=tuple(_sizes(final.new, gaps)), extra={"per_token": float(p.per_token), "stray": p.stray},
+        parameters=int(_LATE) + choice.size, loglik=final.loglik,
+        bursts=tuple(_sizes(final.new, gaps)), extra={"per_token": float(p.per_token), "stray": p.stray, "length": len(gaps) / steps},
         **_burst_law(one.parameters.hazards, free.parameters.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip
-    return Explanation(
-        SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE + _law_size(choice), fit_,
+    speculative = Explanation(
+        SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE + choice.size, fit_,
         draw=lambda n, rng: draw.late(p, grid, n, rng),
     )  # fmt: skip
+    law = free.parameters.hazards
+    return [
+        speculative,
+        *buffered.explain(gaps, free.new, law, free.went, free.stopped, free.loglik, _LATE),
+    ]
 
 
 def _plain_late(gaps: Gaps, plain: late.LateFit) -> Explanation:

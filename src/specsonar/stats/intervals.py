@@ -89,35 +89,32 @@ class Dependence:
     method: str
 
 
-def dependence(bursts: Sequence[npt.NDArray[np.int64]]) -> Dependence:
-    """Long-run variance of the bursts over their variance.
+def dependence(series: Sequence[FloatArray], model_variance: float) -> Dependence:
+    """Long-run variance of a step-by-step quantity over the variance that the model gives it.
 
     From the spread between streams (cluster-robust, Liang and Zeger 1986) where there are `FEW_STREAMS` of them; else
-    from the autocorrelation, as an AR(1) seen through noise: 1 + 2 r1 / (1 - phi) with phi = r2 / r1.
+    from the autocorrelation, as an AR(1) seen through noise: 1 + 2 r1 / (1 - phi) with phi = r2 / r1. Neither is used
+    unless neighbours correlate at about two standard errors.
 
     Parameters
     ----------
-    bursts : per stream, sizes in order, shape (r,).
+    series : per stream, the quantity in order less its mean over all streams, shape (r,).
+    model_variance : of one step, under the fitted law.
     """
-    series = [b.astype(np.float64) for b in bursts if b.size >= 3]
-    n = sum(b.size for b in series)
-    independent = Dependence(0.0, False, 1.0, float("inf"), "")
-    if n < 20:
-        return independent
-    mean = sum(float(b.sum()) for b in series) / n
-    rest = [b - mean for b in series]
-    variance = sum(float(r @ r) for r in rest) / n
-    if variance <= 0:
-        return independent
+    rest = [r for r in series if r.size >= 3]
+    n = sum(r.size for r in rest)
+    variance = sum(float(r @ r) for r in rest) / max(n, 1)
+    if n < 20 or variance <= 0 or model_variance <= 0:
+        return Dependence(0.0, False, 1.0, float("inf"), "")
+    misfit = max(variance / model_variance, 1.0)
     r1, r2 = (sum(float(r[k:] @ r[:-k]) for r in rest) / n / variance for k in (1, 2))
     if abs(r1) < 2.0 / sqrt(n):
-        return Dependence(r1, False, 1.0, float("inf"), "")
-    if len(series) >= FEW_STREAMS:
-        k = len(series)
+        return Dependence(r1, False, misfit, float("inf"), "")
+    if len(rest) >= FEW_STREAMS:
+        k = len(rest)
         between = sum(float(r.sum()) ** 2 for r in rest) * k / (k - 1)
-        return Dependence(r1, True, max(between / (n * variance), 1.0), k - 1.0, f"spread between {k} streams")
-    # r2/r1 is noisy: between what one lag alone says and a memory of some twenty steps
-    phi = min(max(r2 / r1, abs(r1)), 0.95) if r1 > 0 else 0.0
-    inflation = max(1 + 2 * r1 / (1 - phi), 1.0)
-    return Dependence(r1, True, inflation, max(n / inflation, 3.0), "autocorrelation of the bursts")
-
+        return Dependence(r1, True, max(between / (n * model_variance), 1.0), k - 1.0, f"spread between {k} streams")
+    # r2/r1 is noisy: between what one lag alone says and a memory of some ten steps
+    phi = min(max(r2 / r1, abs(r1)), 0.9) if r1 > 0 else 0.0
+    long_run = max(1 + 2 * r1 / (1 - phi), 1.0)
+    return Dependence(r1, True, misfit * long_run, max(n / long_run, 3.0), "autocorrelation of the bursts")
