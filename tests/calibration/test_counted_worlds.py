@@ -1,4 +1,4 @@
-"""Counted worlds H0, H5 and H20 (0%, 5%, 20% of the events hold two steps): a fixed-seed part of the calibration report.
+"""Counted worlds H0, H5 and H20 (0%, 5%, 20% of the events hold two steps): a fixed-seed part of the report.
 
 Bounds follow from error rates: M may be wrong in 2% of the streams, intervals may miss in 5%, and a test of so many
 streams must be able to tell a broken layer (M wrong in 10%, coverage 88%) from a good one.
@@ -66,7 +66,7 @@ def test_intervals_cover(found):
     fits = [f for name in WORLD_NAMES for f in found[name][0]]
     hits = {
         "alpha": covered(fits, lambda f: f.alpha, lambda f: f.alpha_se, ALPHA),
-        "length": covered(fits, lambda f: f.extra["length"], lambda f: f.extra["length_se"], LENGTH),
+        "length": covered(fits, lambda f: f.extra["length"], lambda f: f.extra["length_se_iid"], LENGTH),
         "step": covered(fits, lambda f: f.step_s, lambda f: f.step_se, STEP),
     }
     for name, count in hits.items():

@@ -135,8 +135,8 @@ def _bernoulli(went: npt.ArrayLike, stopped: npt.ArrayLike) -> float:
 def _complete_score(sizes: FloatArray) -> float:
     """Penalised log-likelihood of steps of known sizes, shape (M,).
 
-    The best of free hazards, one alpha, and free hazards with one alpha for the positions that fewer than 5 steps reached. A free hazard costs half the logarithm of the steps it is
-    learnt from.
+    The best of free hazards, one alpha, and free hazards with one alpha for the positions that fewer than 5 steps
+    reached. A free hazard costs half the logarithm of the steps it is learnt from.
     """
     reach = np.cumsum(sizes[::-1])[::-1]
     went, stopped = reach[1:], sizes[:-1]

@@ -1,10 +1,10 @@
 """Token counts of events that hold one step, a few merged steps, or the steps of a fixed interval: exact laws and EM.
 
-Event i carries n_i tokens and ends after m_i >= 1 steps since the event before it; its gap g_i tells about m_i. With the law
+Event i carries n_i tokens and ends m_i >= 1 steps after the event before it; its gap g_i tells about m_i. With the law
 of the burst p_b, b = 1..M, a table Q[m, n] = P(m steps and n tokens) covers both ways of grouping steps:
 
     merged steps       Q[m, n] = w_m p^{*m}(n),                    w_m = share of events that hold m steps;
-    interval of N      Q[m, n] = sum_{k<N} p^{*(m-1)}(k) p(n-k),   n >= N: first passage of the sum of bursts past N tokens.
+    interval of N      Q[m, n] = sum_{k<N} p^{*(m-1)}(k) p(n-k),   n >= N: first passage of the sum of bursts.
 
 The likelihood of an event is sum_m Q[m, n_i] G[m, i], G[m, i] the density of its gap given m steps.
 """
@@ -168,7 +168,7 @@ def common(burst: int) -> IntArray:
 
 
 def tied(burst: int, seen: int) -> IntArray:
-    """Groups of hazards for M = `burst` when the largest step seen is `seen`: beyond it acceptance goes on as at its last position.
+    """Groups of hazards for M = `burst` when the largest step seen is `seen`: beyond it acceptance stays as it was.
 
     >>> tied(6, 4)
     array([0, 1, 2, 2, 2])
@@ -177,7 +177,7 @@ def tied(burst: int, seen: int) -> IntArray:
 
 
 def ratio(sizes: FloatArray, groups: IntArray) -> FloatArray:
-    """Hazards continued / (continued + stopped), shape (M-1,), from steps of each size, shape (M,), pooled over `groups`.
+    """Hazards continued / (continued + stopped), shape (M-1,), from steps of each size, (M,), pooled over `groups`.
 
     >>> ratio(np.array([1.0, 1.0, 2.0]), free(3)), ratio(np.array([1.0, 1.0, 2.0]), common(3))
     (array([0.75      , 0.66666667]), array([0.71428571, 0.71428571]))
@@ -229,10 +229,11 @@ def maximise(
 
 
 def information(events: Events, law: Law, fit: CountFit, groups: IntArray, *, shares: bool) -> FloatArray:
-    """Observed information of the hazards, shape (G, G) for G groups, with the shares of m profiled out where they are free.
+    """Observed information of the hazards, shape (G, G) for G groups, with free shares of m profiled out.
 
-    Central differences of the score, which is exact: d log L / d a_j = E[continued_j | data] / a_j - E[stopped_j | data] / (1 - a_j)
-    (Louis 1982). Hazards within .001 of 0 or 1 are moved there first.
+    Central differences of the exact score (Louis 1982)
+    d log L / d a_j = E[continued_j | data] / a_j - E[stopped_j | data] / (1 - a_j).
+    Hazards within .001 of 0 or 1 are moved there first.
     """
     g = int(groups.max(initial=-1)) + 1
     first = np.searchsorted(groups, np.arange(g))
@@ -249,7 +250,8 @@ def information(events: Events, law: Law, fit: CountFit, groups: IntArray, *, sh
             w[0] = 1.0 - x[g:].sum()
         _, steps, sizes = _expect(events, law(pmf(a), w, events.n_max))
         reach = np.cumsum(sizes[::-1])[::-1]
-        slope = np.bincount(groups, reach[1:] / a - (reach[:-1] - reach[1:]) / (1.0 - a), g)
+        slope: FloatArray = np.zeros(g)
+        np.add.at(slope, groups, reach[1:] / a - (reach[:-1] - reach[1:]) / (1.0 - a))
         if open_shares.size == 0:
             return slope
         held = steps @ events.times

@@ -1,8 +1,9 @@
 """How many steps each event holds, given how late the events around it were: exact on a grid of lateness.
 
-Event i holds m steps, so its emission time moves on by X ~ N(m s, m v), and it arrives D later, or right behind the event before it when that one
-was later still: with u the lateness before and g the gap, the lateness after is w = u + g - X, and either D = w, or D < w and g ~ 0.
-A late event thus makes its own gap longer and the next one shorter: a gap of two steps before a gap of nearly none is no merge.
+Event i holds m steps, so its emission time moves on by X ~ N(m s, m v), and it arrives D later, or right behind the
+event before it when that one was later still. With u the lateness before and g the gap, the lateness after is
+w = u + g - X, and either D = w, or D < w and g ~ 0. A late event makes its own gap longer and the next one shorter:
+a gap of two steps before a gap of nearly none is no merge.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Events that are cut loose from steps: text held back until a character is complete, so that counts jump.
 
-Tokens come in bursts; an event is sent with the token that completes a character and carries the tokens since the event before it.
-The hidden state at a token is (j, m): its position in its burst, and the steps begun since the last event. A token goes on in the burst with
-probability a_j, to (j+1, m), or begins a step, to (1, m+1); at the last token of an event the gap is seen, with density G[m], and m starts
-again at 0. m = 0: the event came in the same burst as the one before it.
+Tokens come in bursts; an event is sent with the token that completes a character and carries the tokens since the
+event before it. The hidden state at a token is (j, m): its position in its burst, and the steps begun since the last
+event. A token goes on in the burst with probability a_j, to (j+1, m), or begins a step, to (1, m+1); at the last token
+of an event the gap is seen, with density G[m], and m starts again at 0. m = 0: the event came in the same burst as the
+one before it.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def sweep(
 
 @njit(cache=True, nogil=True)
 def most_probable(counts: IntArray, density: FloatArray, hazards: FloatArray) -> IntArray:
-    """Sizes of the bursts on the most probable path of one stream (Viterbi), the last one cut; the prefill's token left out."""
+    """Sizes of the bursts on the most probable path (Viterbi), the last one cut; the prefill's token left out."""
     top, most, total = hazards.size, density.shape[1] - 1, int(counts.sum())
     event = np.full(total, -1, np.int64)
     at = -1

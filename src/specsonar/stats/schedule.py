@@ -1,9 +1,9 @@
-"""Mean step time when the number of steps before each event is known: elapsed time over steps, made safe against late packets.
+"""Mean step time when the steps before each event are known: elapsed time over steps, safe against late packets.
 
-Event i of a stream arrives at A_i = T_i + D_i after x_i steps. Steps accumulate, T_i = T_{i-1} + S; delays D_i do not, except that
-a stall on a link that keeps order holds back the events behind it. Events that are late on both sides are left out; what is
-left is a random walk with drift seen through noise (local level model, Harvey 1989, section 2.3), whose exact Gaussian likelihood
-gives the drift, the spread of single steps and a standard error that counts both.
+Event i arrives at A_i = T_i + D_i after x_i steps. Steps accumulate, T_i = T_{i-1} + S; delays D_i do not, but
+a stall on a link that keeps order holds back the events behind it. Events that are late on both sides are left out;
+what is left is a random walk with drift seen through noise (local level model, Harvey 1989, section 2.3), whose exact
+Gaussian likelihood gives the drift, the spread of single steps and a standard error that counts both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MANY = 20  # streams from which on their own scatter gives the standard error
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Step time in seconds: mean, standard error, spread of single steps; and of the delay: spread and standard error."""
+    """Seconds: mean step time, its standard error, spread of single steps; spread of the delay, its standard error."""
 
     step: float
     step_se: float
@@ -36,8 +36,8 @@ class StepTime:
 def lateness(residual: FloatArray, reach: int) -> FloatArray:
     """How much later than its surroundings each event is, on both sides, seconds; shape (n,).
 
-    min(r_i - min of r before, r_i - min of r after), within `reach` events. A stall is late on both sides; a slow step shifts all that
-    follows and is late on one side only. Near an end only the inner side counts.
+    min(r_i - min of r before, r_i - min of r after), within `reach` events. A stall is late on both sides; a slow
+    step shifts all that follows and is late on one side only. Near an end only the inner side counts.
 
     >>> lateness(np.array([0.0, 0.0, 5.0, 4.0, 0.0, 0.0, 3.0, 3.0]), 3)
     array([0., 0., 5., 4., 0., 0., 3., 3.])
@@ -122,7 +122,7 @@ def step_time(
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """Local level model: drift with standard errors (from the model, and from the scatter of streams), variances of walk and noise."""
+    """Local level model: drift, standard errors by the model and by the scatter of streams, variances."""
 
     drift: float
     drift_se: float
@@ -134,7 +134,8 @@ class _Level:
 def _average(kept: Sequence[tuple[FloatArray, FloatArray]]) -> _Level:
     """Average over the ratio of walk to noise with its restricted likelihood as weight (flat in the logarithm).
 
-    How much of the scatter accumulates is hard to tell from one stream, and the standard error hangs on it: no single ratio is trusted.
+    How much of the scatter accumulates is hard to tell from one stream, and the standard error hangs on it: no single
+    ratio is trusted.
     """
     n = sum(x.size - 1 for x, _ in kept)
     ratios = 10.0 ** np.concatenate((np.arange(-7.0, -2.0, 0.5), np.arange(-2.0, 4.01, 0.25)))
