@@ -202,6 +202,12 @@ def test_gap_labels_have_no_exponent():
     assert labels == ["0 - 0.00005", "0.00005 - 0.05", "0.05 - 12.6", "12.6 - 1259"]
 
 
+def test_edges_that_hardly_differ_get_the_digits_that_tell_them_apart():
+    labels = [bar.label for bar in gap_bars(Histogram((19.999, 20.0, 20.002), (1, 1)))]
+    assert labels == ["19.999 - 20", "20 - 20.002"]
+    assert [bar.label for bar in gap_bars(Histogram((20.0, float("inf")), (1,)))] == ["20 - inf"]
+
+
 def test_an_empty_histogram_draws_nothing(sample):
     text = terminal.render(replace(sample, gaps=Histogram((1.0, 2.0), (0.0,)), burst_sizes=None))
     assert "gaps in ms" not in text

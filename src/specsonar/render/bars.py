@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -52,16 +53,25 @@ def size_bars(histogram: Histogram, most: int = MAX_BARS) -> list[Bar]:
 
 def gap_bars(histogram: Histogram, most: int = MAX_BARS) -> list[Bar]:
     """Bars of a histogram of gaps, labelled with both edges in milliseconds."""
-    return [Bar(f"{_ms(low)} - {_ms(high)}", seen, fit) for low, high, seen, fit in _grouped(histogram, most)]
+    return [Bar(_span(low, high), seen, fit) for low, high, seen, fit in _grouped(histogram, most)]
 
 
-def _ms(value: float) -> str:
-    """Three significant digits without an exponent: "0", "0.05", "12.6", "1260"."""
-    if value <= 0:
-        return "0"
-    if value >= 100:
-        return f"{value:.0f}"
-    return f"{value:.3g}" if value >= 1e-3 else f"{value:.6f}".rstrip("0").rstrip(".") or "0"
+def _span(low: float, high: float) -> str:
+    """Both ends with as many digits, from three on, as tell them apart: "12.6 - 15.8", "19.999 - 20.001"."""
+    for digits in range(3, 9):
+        ends = _ms(low, digits), _ms(high, digits)
+        if ends[0] != ends[1]:
+            break
+    return f"{ends[0]} - {ends[1]}"
+
+
+def _ms(value: float, digits: int) -> str:
+    """Significant digits without an exponent: "0", "0.05", "12.6", "1260"."""
+    if value <= 0 or not math.isfinite(value):
+        return "0" if value <= 0 else f"{value}"
+    places = max(0, digits - 1 - math.floor(math.log10(value)))
+    text = f"{value:.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def draw(bar: Bar, scale: float, width: int, unicode: bool) -> str:
