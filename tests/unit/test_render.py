@@ -105,8 +105,8 @@ def test_server_report_and_chunk_facts_are_rows(sample):
 
 @pytest.mark.parametrize(
     ("value", "low", "high", "places"),
-    [(0.8, 0.77, 0.83, 2), (0.8, 0.795, 0.806, 3), (20.0, 19.9, 20.1, 2), (147.6, 140, 155, 0), (2.84, 2.68, 3.02, 2), (20, 20, 20, 2),
-     (0.0, 0.0, 0.0, 2), (4.0, 3.0, None, 1)],
+    [(0.8, 0.77, 0.83, 2), (0.8, 0.795, 0.806, 3), (20.0, 19.9, 20.1, 2), (147.6, 140, 155, 0),
+     (2.84, 2.68, 3.02, 2), (20, 20, 20, 2), (0.0, 0.0, 0.0, 2), (4.0, 3.0, None, 1)],
 )  # fmt: skip
 def test_decimals_follow_the_width_of_the_interval(value, low, high, places):
     assert decimals(estimate(value, low, high)) == places

@@ -15,10 +15,13 @@ NONE: Final = "-"
 _POSITIONS: Final = 12
 """Draft positions listed one by one; the JSON has all of them."""
 
-CONTROL: Final = {c: "?" for c in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000))}
-# Marks that reorder text on the screen can make a file name look like another one.
-CONTROL.update(dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F), "?"))
-CONTROL.update({0x09: " ", 0x0A: " ", 0x0D: " "})
+# Control characters, line separators, lone surrogates, and marks that reorder text on the screen: a file name or a
+# message made of them could drive the terminal or look like another one.
+_UNFIT: Final = (
+    *range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A),
+    *range(0xD800, 0xE000),
+)  # fmt: skip
+CONTROL: Final = dict.fromkeys(_UNFIT, "?") | {0x09: " ", 0x0A: " ", 0x0D: " "}
 
 
 @dataclass(frozen=True, slots=True)
