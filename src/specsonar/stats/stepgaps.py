@@ -6,8 +6,8 @@ Density of a gap g given m steps and n tokens, in 1/seconds:
     tiny   uniform on [0, s/4]: an event that waited behind a late one on a link that keeps order
     tail   s / (g + s)^2: a stall, a slow step
 
-0 <= c <= s/2 is the extra time of a token (drafts of varying length), V belongs to the step, D to the delivery. A second
-core for events of one token stands for steps without a draft. Weights of the parts do not depend on m.
+0 <= c <= s/2 is the extra time of a token (drafts of varying length), V belongs to the step, D to the delivery. A
+second core for events of one token stands for steps without a draft. Weights of the parts do not depend on m.
 """
 
 from __future__ import annotations
