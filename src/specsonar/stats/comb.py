@@ -49,7 +49,7 @@ def step_weights(probabilities: FloatArray) -> FloatArray:
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def reachable(t: FloatArray, steps: FloatArray, sigma: float, reach: float, width: int) -> tuple[IntArray, IntArray]:
     """First and last step that each point can belong to; shapes (n,), both non-decreasing.
 
@@ -78,7 +78,7 @@ def reachable(t: FloatArray, steps: FloatArray, sigma: float, reach: float, widt
     return lo, hi
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _terminal(key: int, bits: int, weights: FloatArray) -> float:
     """Weight of the steps that are still open after the last point."""
     started = key & STARTED
@@ -98,7 +98,7 @@ def _terminal(key: int, bits: int, weights: FloatArray) -> float:
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def build(
     t: FloatArray,
     steps: FloatArray,
@@ -142,7 +142,8 @@ def build(
         width = hi[i] - lo[i] + 1 if takes else 1
         if e0 + live * width > len(edges):
             grown = np.empty(2 * len(edges) + live * width, np.int32)
-            grown[:e0] = edges[:e0]
+            for x in range(e0):
+                grown[x] = edges[x]
             edges = grown
         if takes:
             best = 1e300
@@ -204,7 +205,8 @@ def build(
         base = node_off[layer + 1]
         if base + kept > len(keys):
             wider = np.empty(2 * len(keys) + kept, np.int64)
-            wider[:base] = keys[:base]
+            for x in range(base):
+                wider[x] = keys[x]
             keys = wider
         kept = 0
         for v in range(made):
@@ -225,10 +227,10 @@ def build(
             i += 1
         else:
             low += 1
-    return lo, hi, node_off, edges[: edge_off[layers - 1]].copy(), edge_off, keys[: node_off[layers]].copy()
+    return lo, hi, node_off, edges, edge_off, keys
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sweep(
     t: FloatArray,
     steps: FloatArray,
