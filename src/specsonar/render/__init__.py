@@ -1,0 +1,1 @@
+"""From a Fingerprint to text, HTML and JSON."""

@@ -1,0 +1,1 @@
+"""From bytes and times to events, without I/O."""

@@ -1,0 +1,111 @@
+"""The documentation is executed: commands exit with 0, programs run, generated pages are current, both READMEs agree."""
+
+import dataclasses
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SETUP = (
+    "python -m venv .venv && .venv/bin/pip install . && .venv/bin/specsonar demo",
+    "bash .ci/run",
+    "python -m venv .venv && .venv/bin/pip install -e '.[test]'",
+)
+"""All commands that a page may show without having them run here: they install or test the package itself."""
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("specsonar_docs", ROOT / "tools" / "docs.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+docs = load()
+EXECUTED = [page for page in docs.pages() if page.name != "README.zh-CN.md"]  # its commands are those of README.md
+
+
+def path_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def commands(page):
+    """The code of the blocks of a page, without comments, which may be translated, and without output."""
+    code = [(block.kind, block.commands) for block in docs.blocks(page) if block.kind not in ("", "json", "text")]
+    return [(kind, re.sub(r"(?m)^\s*#.*\n|\s+#.*$", "", text)) for kind, text in code]
+
+
+def words(output):
+    """The first line without its numbers: what is said, not how much."""
+    first = next(iter(output.splitlines()), "")
+    return re.sub(r"[\d.,\[\]%]+", "#", first).split()
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=path_of)
+def test_blocks_run(page, tmp_path):
+    docs.prepare(tmp_path)
+    for block in docs.blocks(page):
+        if block.kind in ("sh", "console", "python"):
+            done = docs.run(block, tmp_path)
+            assert done.returncode == 0, f"{block.commands}\n{done.stderr}"
+            if block.kind == "console":
+                assert words(done.stdout) == words(block.output), "run `python tools/docs.py`"
+
+
+@pytest.mark.parametrize("page", docs.pages(), ids=path_of)
+def test_every_block_has_a_known_kind(page):
+    assert {block.kind for block in docs.blocks(page)} <= {"sh", "console", "sh setup", "python", "json", "text"}
+
+
+@pytest.mark.parametrize("page", docs.pages(), ids=path_of)
+def test_nothing_is_called_setup_to_escape_the_tests(page):
+    for block in docs.blocks(page):
+        if block.kind == "sh setup":
+            assert set(block.text.splitlines()) <= set(SETUP)
+
+
+def test_both_readmes_have_the_same_commands():
+    english, chinese = (commands(ROOT / name) for name in ("README.md", "README.zh-CN.md"))
+    assert english == chinese
+    assert len(english) > 4
+
+
+@pytest.mark.parametrize("page", docs.pages(), ids=path_of)
+def test_links_inside_the_repository_lead_somewhere(page):
+    text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_page_of_findings_is_current():
+    page = (ROOT / "docs" / "reference" / "findings.md").read_text(encoding="utf-8")
+    assert page == docs.findings_page(), "run `python tools/docs.py`"
+
+
+def flat(record, prefix=""):
+    """Dotted keys of a nested dict, parents first."""
+    for key, value in record.items():
+        yield prefix + key
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from flat(value[0], f"{prefix}{key}[].")
+
+
+ESTIMATE = {"value", "low", "high", "level", "method"}
+
+
+def test_the_json_page_names_every_key(sample):
+    """Keys of an estimate are explained once; keys of the server's report are the server's."""
+    page = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    record = dataclasses.replace(sample, server_report={}).to_dict()
+    keys = [k for k in flat(record) if k.rpartition(".")[2] not in ESTIMATE or "." not in k]
+    assert [k for k in named if k not in ESTIMATE] == keys
+    assert {k for k in named if k in ESTIMATE} == ESTIMATE
