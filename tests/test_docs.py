@@ -41,9 +41,8 @@ def commands(page):
 
 
 def words(output):
-    """The first line without its numbers: what is said, not how much."""
-    first = next(iter(output.splitlines()), "")
-    return re.sub(r"[\d.,\[\]%]+", "#", first).split()
+    """How the output begins, without its numbers: what is said, not how much."""
+    return re.sub(r"[\d.,\[\]%]+", "#", output).split()[:12]
 
 
 @pytest.mark.parametrize("page", EXECUTED, ids=path_of)
@@ -79,7 +78,8 @@ def test_both_readmes_have_the_same_commands():
 def test_links_inside_the_repository_lead_somewhere(page):
     text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
-        if not re.match(r"[a-z]+:", target):
+        made_by_a_command = "benchmarks/results/" in target
+        if not re.match(r"[a-z]+:", target) and not made_by_a_command:
             assert (page.parent / target).exists(), target
 
 

@@ -3,7 +3,7 @@
 In Markdown files the word after three backticks says what a block is:
 
     sh         commands; the tests run them in an empty folder that holds a copy of examples/
-    console    one command after "$ " and what it printed; run as well, and its first line compared
+    console    one command after "$ " and what it printed; run as well, and how it begins is compared
     sh setup   commands that install or test the package itself; .ci/run does what they say
     python     a program; the tests run it in the same folder
 
