@@ -98,7 +98,7 @@ def fingerprint(
     observed = _observe(trace)
     if method == "baseline":
         return report.baseline(trace, observed.arrays, observed.count_source, level, seed)
-    _check_scale(observed)
+    _refuse_unusable(observed)
     tokens = sum(int(a.tokens.sum()) if a.tokens is not None else a.t.size for a in observed.arrays)
     answer = report.Report(trace, observed.arrays, observed.count_source, tuple(observed.findings), level, seed)
     if tokens < FEWEST or observed.events < 4:
@@ -164,21 +164,22 @@ def _observe(trace: Trace) -> Observed:
     return Observed(arrays, kept, source, noticed)
 
 
-def _check_scale(observed: Observed) -> None:
-    """Refuse times that no decoder could have made: a wrong unit is the usual reason."""
-    span = sum(float(a.t[-1]) for a in observed.arrays)
+def _refuse_unusable(observed: Observed) -> None:
+    """Times that say nothing, or that no decoder could have made: a wrong unit is the usual reason."""
     events = sum(a.t.size - 1 for a in observed.arrays)
-    if events < 20 or span <= 0:
-        return
+    if events == 0:
+        raise InputError("there are not two tokens in any stream", "record a longer answer")
+    span = sum(float(a.t[-1]) for a in observed.arrays)
+    if span <= 0:
+        raise InputError("all times are equal", "stamp each event when it arrives, with a finer clock")
     each = span / events
-    if each < 20e-6:
-        raise InputError(
-            f"{each * 1e6:.3g} us per event is faster than any decoder", "the unit is probably wrong: check --unit"
-        )
-    if each > 120.0:
-        raise InputError(
-            f"{each / 60:.3g} minutes per event is slower than any decoder", "the unit is probably wrong: check --unit"
-        )
+    if events >= 20 and each < 20e-6:
+        raise InputError(f"{each * 1e6:.3g} us per event is faster than any decoder", _UNIT)
+    if events >= 4 and each > 60.0:
+        raise InputError(f"{each / 60:.3g} minutes per event is slower than any decoder", _UNIT)
+
+
+_UNIT: Final = "the unit is probably wrong: check --unit"
 
 
 def _total(observed: Observed) -> int | None:

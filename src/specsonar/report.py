@@ -341,14 +341,15 @@ def _size_histogram(fit: LayerFit) -> Histogram:
 
 
 def _gap_histogram(arrays: Sequence[Arrays]) -> Histogram | None:
-    """Gaps in milliseconds on logarithmic edges; gaps below the first edge are ties and count in the first bar."""
+    """Gaps in milliseconds on logarithmic edges, after a first bar from zero for ties and the shortest gaps."""
     gap = np.concatenate([np.diff(a.t) for a in arrays]) * 1e3 if arrays else np.empty(0)
     positive = gap[gap > 1e-4]
     if positive.size == 0:
         return None
-    low, high = max(float(positive.min()), float(positive.max()) * 1e-5), float(positive.max())
-    edges = np.geomspace(low * 0.999, max(high, low * 1.01) * 1.001, _GAP_BINS + 1)
-    counts, _ = np.histogram(np.maximum(gap, edges[0] * 1.0001), edges)
+    high = float(positive.max()) * 1.001
+    low = min(max(float(positive.min()), high * 1e-5) * 0.999, high / 1.01)
+    edges = np.concatenate(([0.0], np.geomspace(low, high, _GAP_BINS)))
+    counts, _ = np.histogram(gap, edges)
     return Histogram(tuple(float(e) for e in edges), tuple(float(c) for c in counts))
 
 

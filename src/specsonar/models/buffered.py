@@ -20,6 +20,9 @@ from .explanation import Explanation
 
 FloatArray = npt.NDArray[np.float64]
 
+FEWEST = 1.5
+"""Tokens a flush, on average, below which a buffer would make no difference to anybody."""
+
 _LEVEL = np.geomspace(1e-4, 30.0, 18)
 _NOISE = np.concatenate(([1 / 12], 1 / 12 + np.geomspace(0.02, 30.0, 12)))
 
@@ -44,7 +47,8 @@ def explain(
         at = np.cumsum(gaps.gap[begin:end])[start]
         flushes.append(at[:-1])
         sizes.append(np.diff(start).astype(np.float64))
-    if sum(s.size for s in sizes) < 8:
+    flushed = sum(s.size for s in sizes)
+    if flushed < 8 or sum(float(s.sum()) for s in sizes) < FEWEST * flushed:
         return []
     walk, pace = sizes_loglik(flushes, sizes)
     gap = np.concatenate([np.diff(f) for f in flushes if f.size > 1])

@@ -20,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 LARGEST_BURST = 160
 _TINY = 1e-12
 
-SLIP = 1e-6
+SLIP = 1e-8
 """Probability of a short burst under fixed chunks: so small that one in the middle of a stream speaks against them."""
 
 

@@ -23,6 +23,7 @@ class Explanation:
     layer : observation layer it was fitted in.
     loglik : nats, density of the times in seconds.
     parameters : free parameters, for the penalty.
+    penalty : what else fitting it cost, nats (`stats.bursts.law_penalty`).
     fit : what it says about the burst law; None for explanations without one.
     extra : numbers of its own (chunk size, flush period).
     draw : (tokens, generator) -> event times of one simulated stream, seconds; None when it cannot be simulated.
@@ -35,10 +36,11 @@ class Explanation:
     fit: LayerFit | None = None
     extra: dict[str, float] = field(default_factory=dict)
     draw: Callable[[int, np.random.Generator], FloatArray] | None = None
+    penalty: float = 0.0
 
     def score(self, observations: int) -> float:
-        """Log-likelihood less half of log n for each parameter (Schwarz 1978), nats."""
-        return self.loglik - 0.5 * self.parameters * float(np.log(max(observations, 2)))
+        """Log-likelihood less half of log n for each parameter (Schwarz 1978) and less the penalty, nats."""
+        return self.loglik - 0.5 * self.parameters * float(np.log(max(observations, 2))) - self.penalty
 
 
 def weights(explanations: list[Explanation], observations: int) -> dict[str, float]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
 from ..stats.gaps import Gaps, cuts, prepare
+from ..stats.bursts import law_penalty
 from ..stats.result import Arrays, LayerFit
 from . import buffered, direct, draw, late
 from .choose import Choice, choose
@@ -88,8 +89,9 @@ def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explana
         **_burst_law(one.hazards, free.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip
     return Explanation(
-        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS + choice.size, fit, {"direct": 1.0},
+        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS, fit, {"direct": 1.0},
         lambda n, rng: draw.direct(best.hazards, best.inside, best.between, n, rng),
+        law_penalty(best.went[:-1], best.stopped[:-1], choice.rule),
     )  # fmt: skip
 
 
@@ -214,7 +216,7 @@ def _late(gaps: Gaps, new: FloatArray) -> list[Explanation]:
         plain = max(plain, other, key=lambda fit: fit.loglik)
     if np.isfinite(plain.loglik):
         plain = late.em(gaps, grid, plain.parameters, rounds=_final_rounds(gaps))
-        found.append(_plain_late(gaps, plain))
+        found.append(_plain_late(gaps, grid, plain))
     return found
 
 
@@ -301,17 +303,16 @@ def _speculative_late(
         **_burst_law(one.parameters.hazards, free.parameters.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip
     speculative = Explanation(
-        SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE + choice.size, fit_,
-        draw=lambda n, rng: draw.late(p, grid, n, rng),
+        SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE, fit_, draw=lambda n, rng: draw.late(p, grid, n, rng),
+        penalty=law_penalty(final.went[:-1], final.stopped[:-1], choice.rule),
     )  # fmt: skip
-    law = free.parameters.hazards
     return [
         speculative,
-        *buffered.explain(gaps, free.new, law, free.went, free.stopped, free.loglik, _LATE),
+        *buffered.explain(gaps, final.new, p.hazards, final.went, final.stopped, final.loglik, _LATE),
     ]
 
 
-def _plain_late(gaps: Gaps, plain: late.LateFit) -> Explanation:
+def _plain_late(gaps: Gaps, grid: late.Grid, plain: late.LateFit) -> Explanation:
     p = plain.parameters
     steps = float(len(gaps))
     fit = LayerFit(
