@@ -1,12 +1,17 @@
-"""The documentation is executed: commands exit with 0, programs run, generated pages are current, both READMEs agree."""
+"""The documentation is executed: commands exit with 0, programs run, generated pages are current."""
 
 import dataclasses
+import doctest
+import importlib
 import importlib.util
+import pkgutil
 import re
 import sys
 from pathlib import Path
 
 import pytest
+
+import specsonar
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -86,6 +91,11 @@ def test_links_inside_the_repository_lead_somewhere(page):
 def test_the_page_of_findings_is_current():
     page = (ROOT / "docs" / "reference" / "findings.md").read_text(encoding="utf-8")
     assert page == docs.findings_page(), "run `python tools/docs.py`"
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages(specsonar.__path__, "specsonar.")])
+def test_examples_in_docstrings(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def flat(record, prefix=""):

@@ -79,7 +79,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "one event taken as one token", "info",
         "The recording does not say how many tokens an event holds, so each was taken as one.",
         "Where a server puts all tokens of a step into one event, the gaps are step times and bursts cannot be seen.",
-        "Ask the server for counts (continuous usage, token ids, log-probabilities), or give a second column with them.",
+        "Ask the server for counts (continuous usage, token ids, log-probabilities), or give a second column.",
     ),
     "Q003": Explanation(
         "many events share a read", "info",
@@ -90,7 +90,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     "Q004": Explanation(
         "coarse clock", "info",
         "All times are multiples of a tick.",
-        "Gaps inside a burst cannot be told from zero, and the step time is only as good as its average over many steps.",
+        "Gaps inside a burst cannot be told from zero, and the step time is only as good as a mean over many steps.",
         "Stamp with a clock finer than a hundredth of the step.",
     ),
     "Q005": Explanation(
@@ -108,7 +108,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     "Q007": Explanation(
         "counts unknown", "warning",
         "Events hold several tokens, and only their total is known, or not even that.",
-        "The mean number of tokens per event follows from the total; how it varies, and so the largest burst, does not.",
+        "The mean number of tokens per event follows from the total; its spread, and so the largest burst, does not.",
         "Ask the server for token ids or usage in every event.",
     ),
     "V001": Explanation(
@@ -133,7 +133,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "no explanation fits", "warning",
         "The best explanation was simulated, and the data differ from it by more than chance allows.",
         "The best of several wrong models is not an answer.",
-        "Look at the gap histogram; a proxy, a second service behind the same name, or a paced stream may be in between.",
+        "Look at the gap histogram; a proxy, a second service behind the same name, or a pacer may be in between.",
     ),
     "V005": Explanation(
         "two explanations are close", "warning",
@@ -168,7 +168,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     "V010": Explanation(
         "bursts of the path, not of the decoder", "info",
         "Tokens arrive in groups, but their number follows the clock.",
-        "A proxy, a gateway or a client that reads in blocks collects tokens. What the decoder does behind it is hidden.",
+        "A proxy, a gateway or a client that reads in blocks collects tokens. What the decoder does is hidden.",
         "Switch buffering off (`X-Accel-Buffering: no`, `proxy_buffering off`), or capture before the buffer.",
     ),
     "S001": Explanation(

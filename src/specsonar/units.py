@@ -65,7 +65,7 @@ def to_ns(times: npt.NDArray[np.float64], unit: str) -> npt.NDArray[np.int64]:
     if not np.isfinite(times).all():
         bad = int(np.flatnonzero(~np.isfinite(times))[0])
         raise InputError(f"time number {bad + 1} is {times[bad]}, not a finite number", "remove or repair that line")
-    relative = (times - times[0]) * scale
+    relative: npt.NDArray[np.float64] = (times - times[0]) * scale
     if np.abs(relative).max() > 9e18:
         raise InputError("the times span more than 292 years in this unit", "check --unit")
     return np.rint(relative).astype(np.int64)

@@ -65,9 +65,7 @@ class Choice(Generic[F]):
         return law_size(self.rule, self.best.max_burst)
 
 
-def choose(
-    start: int, largest: int, steps: float, fit: Callable[[int, str], F], *, reach: int = 6
-) -> Choice[F]:
+def choose(start: int, largest: int, steps: float, fit: Callable[[int, str], F], *, reach: int = 6) -> Choice[F]:
     """Climb from M = `start` to the M with the largest score.
 
     Parameters
@@ -121,4 +119,4 @@ def full_burst_bound(hazards: FloatArray, full: float, level: float) -> bool:
         return False
     # positions further out are reached by fewer bursts: lean on the smaller of the last and the mean hazard
     onward = min(float(hazards[-1]), float(hazards.mean()))
-    return (1.0 - onward) ** full < (1.0 - level) / 2
+    return bool((1.0 - onward) ** full < (1.0 - level) / 2)

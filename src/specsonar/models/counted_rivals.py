@@ -77,6 +77,7 @@ def with_tokens(streams: Sequence[Arrays]) -> list[Arrays]:
 
 
 def gather(streams: Sequence[Arrays]) -> Data:
+    """Inner events of all streams; beyond `CELLS` of them, like ones share a cell."""
     counts, gaps, last, ends, n = [], [], [], [], 0
     for s in streams:
         tokens = np.ones(s.t.size, np.int64) if s.tokens is None else np.asarray(s.tokens, np.int64)
@@ -99,6 +100,7 @@ def gather(streams: Sequence[Arrays]) -> Data:
 
 
 def fit_rivals(data: Data, max_burst: int | None, resolution: float) -> list[Rival]:
+    """Every way of grouping that could have made these counts, fitted; `max_burst` None leaves M open."""
     floor = max(resolution / 2, 1e-6)
     most = int(max(data.counts.max(initial=1), data.last.max(initial=1)))
     limit = most if max_burst is None else max_burst

@@ -30,9 +30,7 @@ def bursts(hazards: npt.ArrayLike, tokens: int, rng: np.random.Generator) -> npt
     return sizes[: int(np.searchsorted(np.cumsum(sizes), tokens)) + 1].astype(np.int64)
 
 
-def direct(
-    hazards: FloatArray, inside: GapLaw, between: GapLaw, tokens: int, rng: np.random.Generator
-) -> FloatArray:
+def direct(hazards: FloatArray, inside: GapLaw, between: GapLaw, tokens: int, rng: np.random.Generator) -> FloatArray:
     """Event times of the run-length model, seconds; shape about (tokens,)."""
     sizes = bursts(hazards[:-1], tokens, rng)
     gap = gaps_of(inside, int(sizes.sum()), rng)
@@ -63,4 +61,5 @@ def independent(hazards: FloatArray, step: float, sigma: float, tokens: int, rng
     sizes = bursts(hazards, tokens, rng)
     ready = np.repeat(step * np.arange(1, sizes.size + 1), sizes)
     times: FloatArray = np.sort(ready + sigma * rng.standard_normal(ready.size))
-    return times - times[0]
+    times -= times[0]
+    return times

@@ -54,7 +54,7 @@ class Grid:
     @property
     def cells(self) -> int:
         """U."""
-        return self.density.shape[1]
+        return int(self.density.shape[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,16 +119,15 @@ def make_grid(gaps: Gaps, step: float, cells_per_step: int = FINE) -> Grid:
 def bump_centres(step: float, reach: float) -> FloatArray:
     """Medians of the delay's bumps, seconds: from 1/80 of a step to the longest stall."""
     first = step / (2 * FINE)
-    return first * _BUMP_RATIO ** np.arange(int(np.log(reach / first) / np.log(_BUMP_RATIO)) + 1)
+    count = int(np.log(reach / first) / np.log(_BUMP_RATIO)) + 1
+    return first * np.power(_BUMP_RATIO, np.arange(count, dtype=np.float64))
 
 
 def initial(gaps: Gaps, grid: Grid, cut: float, step: float, max_burst: int, *, per_token: bool) -> Parameters:
     """A neutral start: short delays likely, stalls possible, step noise of 15%."""
     weights = np.where(grid.centres < 0.3 * step, 1.0, 0.05)
     short = gaps.gap <= cut
-    inside = gaplaw.initial(
-        gaps.log[short], gaps.zero[short], 2, 0.002, cap=float(np.log(0.5 * step)), most_tail=0.3
-    )
+    inside = gaplaw.initial(gaps.log[short], gaps.zero[short], 2, 0.002, cap=float(np.log(0.5 * step)), most_tail=0.3)
     return Parameters(
         hazards=np.append(np.full(max_burst - 1, 0.6), 0.0),
         weights=weights / weights.sum(),
@@ -145,7 +144,7 @@ def _kernel(p: Parameters, delta: float) -> tuple[FloatArray, int]:
     sd = max(p.step_sd, 0.35 * delta)
     first = max(1, int((p.step - 5 * sd) / delta))
     last = int((p.step + 5 * sd) / delta) + 1
-    edges = (np.arange(first, last + 2) - 0.5) * delta
+    edges = (np.arange(first, last + 2, dtype=np.float64) - 0.5) * delta
     pmf = np.diff(normal_cdf((edges - p.step) / sd))
     return pmf / pmf.sum() * (1.0 - p.stray), first
 

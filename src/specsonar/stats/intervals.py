@@ -35,7 +35,9 @@ def plain(value: float, se: float, level: float, freedom: float = float("inf")) 
     return value - half, value + half
 
 
-def positive(value: float, se: float, level: float, freedom: float = float("inf"), floor: float = 0.0) -> tuple[float, float]:
+def positive(
+    value: float, se: float, level: float, freedom: float = float("inf"), floor: float = 0.0
+) -> tuple[float, float]:
     """Interval symmetric in log(value - floor): never below `floor`.
 
     >>> [round(x, 3) for x in positive(20.0, 0.1, 0.95)]

@@ -28,7 +28,7 @@ PRUNE = 1e-9
 
 
 # sums may be reordered (SIMD); infinities keep their meaning, for impossible data give minus infinity
-@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
 def sweep(
     jump: IntArray, inside: FloatArray, fresh: FloatArray, hazards: FloatArray, per_token: bool,
     delay_density: FloatArray, delay_cdf: FloatArray, start: FloatArray,
@@ -240,8 +240,8 @@ def sweep(
                     part = slow_each * (gain[end] - gain[begin])
                     value += part
                     slow_seen[0] += out * part
-                    slow_seen[1] += out * slow_each * (
-                        (u + g) * (gain[end] - gain[begin]) - (moment[end] - moment[begin])
+                    slow_seen[1] += (
+                        out * slow_each * ((u + g) * (gain[end] - gain[begin]) - (moment[end] - moment[begin]))
                     )
             v = u + g
             reachable = v >= lo and v < hi

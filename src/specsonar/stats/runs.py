@@ -18,7 +18,7 @@ ELSEWHERE = 0.1
 """Probability that the first token of a stream is not the prefill's, alone, but stands anywhere in a burst."""
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def forward_backward(
     inside: FloatArray, between: FloatArray, offsets: IntArray, hazards: FloatArray, new: FloatArray, went: FloatArray,
     stopped: FloatArray,
@@ -92,7 +92,7 @@ def forward_backward(
     return total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def best_starts(inside: FloatArray, between: FloatArray, hazards: FloatArray, starts: IntArray) -> None:
     """Most probable segmentation of one stream (Viterbi): starts[i] = 1 where gap i begins a step.
 

@@ -16,7 +16,7 @@ def llamacpp(timings: Json) -> Json | None:
     """From the `timings` object of llama.cpp; None when it does not mention drafts.
 
     >>> llamacpp({"predicted_n": 700, "draft_n": 703, "draft_n_accepted": 523})["acceptance_length"]
-    3.9715909090909092
+    3.971590909090909
     """
     drafted, accepted = whole(timings.get("draft_n")), whole(timings.get("draft_n_accepted"))
     if drafted is None or accepted is None:
