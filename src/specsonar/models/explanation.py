@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ..stats.gaps import Gaps
 from ..stats.result import LayerFit
 
 FloatArray = npt.NDArray[np.float64]
@@ -23,6 +24,7 @@ class Explanation:
     layer : observation layer it was fitted in.
     loglik : nats, density of the times in seconds.
     parameters : free parameters, for the penalty.
+    refit : gaps of all streams -> `fit` on them, started from here; None where `fit` covers all data already.
     penalty : what else fitting it cost, nats (`stats.bursts.law_penalty`).
     fit : what it says about the burst law; None for explanations without one.
     extra : numbers of its own (chunk size, flush period).
@@ -37,6 +39,7 @@ class Explanation:
     extra: dict[str, float] = field(default_factory=dict)
     draw: Callable[[int, np.random.Generator], FloatArray] | None = None
     penalty: float = 0.0
+    refit: Callable[[Gaps], LayerFit] | None = None
 
     def score(self, observations: int) -> float:
         """Log-likelihood less half of log n for each parameter (Schwarz 1978) and less the penalty, nats."""

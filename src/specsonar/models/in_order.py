@@ -26,12 +26,28 @@ _LARGEST_LATE = 24
 """The filter's cost grows with M; larger bursts than this are left to the run-length model."""
 
 _SHAPE_TOKENS = 6000
-"""The filter's laws are learnt from about this many tokens; the burst law and the step from all."""
+"""The filter's laws are learnt from about this many tokens."""
+
+_RIVAL_TOKENS = 24_000
+"""Explanations are compared on about this many tokens, which decide everything; the winner is refitted to all."""
+
+_REFIT_ROUNDS = 3
 
 
 def explain(streams: Sequence[Arrays]) -> list[Explanation]:
     """Every explanation of the in-order layer, fitted; not sorted."""
     gaps = prepare(streams)
+    part = _part(gaps, _RIVAL_TOKENS)
+    found = _explain(part)
+    if part is gaps:
+        return found
+    best = max(found, key=lambda e: e.score(len(part)))
+    if best.refit is None:
+        return found
+    return [replace(best, fit=best.refit(gaps)), *(e for e in found if e is not best)]
+
+
+def _explain(gaps: Gaps) -> list[Explanation]:
     found: list[Explanation] = []
     plain = direct.fit_plain(gaps)
     found.append(_plain_direct(gaps, plain))
@@ -42,8 +58,8 @@ def explain(streams: Sequence[Arrays]) -> list[Explanation]:
     found.append(_speculative_direct(gaps, choice))
     found.append(_fixed(gaps, choice))
     found += buffered.explain(gaps, runs.new, runs.hazards, runs.went, runs.stopped, runs.loglik, _DIRECT_RUNS)
-    if _lateness_matters(gaps, choice):
-        found += _late(gaps, choice.best.new)
+    if _lateness_matters(gaps, choice.best):
+        found += _late(gaps)
     return found
 
 
@@ -60,20 +76,48 @@ def _choose_direct(gaps: Gaps, runs: direct.DirectFit) -> Choice[direct.DirectFi
 
 
 def _plain_direct(gaps: Gaps, plain: direct.DirectFit) -> Explanation:
-    step, se, sd, jitter, jitter_se = _step_moments(gaps, plain.new)
-    fit = LayerFit(
-        layer=IN_ORDER_LAYER, max_burst=1, loglik_by_burst={1: plain.loglik}, hazards=np.empty(0),
-        hazards_se=np.empty(0), alpha=float("nan"), alpha_se=float("nan"), alpha_loglik=float("nan"),
-        burst_counts=np.array([float(len(gaps))]), bursts=(), step_s=step, step_se=se, step_sd=sd,
-        jitter_s=jitter, jitter_se=jitter_se, parameters=int(_DIRECT_PLAIN), loglik=plain.loglik,
-    )  # fmt: skip
+    def refit(whole: Gaps) -> LayerFit:
+        again = direct.em(whole, plain.hazards, plain.inside, plain.between, rounds=_REFIT_ROUNDS)
+        return _plain_layer(len(whole), again.loglik, *_step_moments(whole, again.new))
+
     return Explanation(
-        AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _DIRECT_PLAIN, fit, {"direct": 1.0},
-        lambda n, rng: draw.direct(plain.hazards, plain.inside, plain.between, n, rng),
+        AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _DIRECT_PLAIN,
+        _plain_layer(len(gaps), plain.loglik, *_step_moments(gaps, plain.new)),
+        draw=lambda n, rng: draw.direct(plain.hazards, plain.inside, plain.between, n, rng), refit=refit,
+    )  # fmt: skip
+
+
+def _plain_layer(
+    steps: int, loglik: float, step: float, se: float, sd: float, jitter: float, jitter_se: float
+) -> LayerFit:
+    """The record of a fit with M = 1."""
+    none = float("nan")
+    return LayerFit(
+        layer=IN_ORDER_LAYER, max_burst=1, loglik_by_burst={1: loglik}, hazards=np.empty(0), hazards_se=np.empty(0),
+        alpha=none, alpha_se=none, alpha_loglik=none, burst_counts=np.array([float(steps)]), bursts=(),
+        step_s=step, step_se=se, step_sd=sd, jitter_s=jitter, jitter_se=jitter_se,
+        parameters=int(_DIRECT_PLAIN), loglik=loglik,
     )  # fmt: skip
 
 
 def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
+    best = choice.best
+
+    def refit(whole: Gaps) -> LayerFit:
+        def again(rule: str) -> direct.DirectFit:
+            at = choice.fits[rule]
+            return direct.em(whole, at.hazards, at.inside, at.between, rule=rule, rounds=_REFIT_ROUNDS)
+
+        return _direct_layer(whole, replace(choice, fits={rule: again(rule) for rule in choice.fits}))
+
+    return Explanation(
+        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS, _direct_layer(gaps, choice),
+        draw=lambda n, rng: draw.direct(best.hazards, best.inside, best.between, n, rng),
+        penalty=law_penalty(best.went[:-1], best.stopped[:-1], choice.rule), refit=refit,
+    )  # fmt: skip
+
+
+def _direct_layer(gaps: Gaps, choice: Choice[direct.DirectFit]) -> LayerFit:
     best, free, one = choice.best, choice.fits["free"], choice.fits["one"]
     step, se, sd, jitter, jitter_se = _step_moments(gaps, best.new)
 
@@ -81,17 +125,12 @@ def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explana
         hazards = np.append(np.full(best.max_burst - 1, alpha), 0.0)
         return direct.em(gaps, hazards, best.inside, best.between, rule="fixed", rounds=1).loglik
 
-    fit = LayerFit(
+    return LayerFit(
         layer=IN_ORDER_LAYER, max_burst=best.max_burst, loglik_by_burst=choice.logliks,
         step_s=step, step_se=se, step_sd=sd, jitter_s=jitter, jitter_se=jitter_se,
-        parameters=int(_DIRECT_RUNS) + choice.size, loglik=best.loglik,
-        bursts=tuple(_sizes(best.new, gaps)), extra={"direct": 1.0, "length": len(gaps) / max(float(best.new.sum()), 1.0)},
+        parameters=int(_DIRECT_RUNS) + choice.size, loglik=best.loglik, bursts=tuple(_sizes(best.new, gaps)),
+        extra={"length": len(gaps) / max(float(best.new.sum()), 1.0)},
         **_burst_law(one.hazards, free.hazards, free.went, free.stopped, one.loglik, at_alpha),
-    )  # fmt: skip
-    return Explanation(
-        SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS, fit, {"direct": 1.0},
-        lambda n, rng: draw.direct(best.hazards, best.inside, best.between, n, rng),
-        law_penalty(best.went[:-1], best.stopped[:-1], choice.rule),
     )  # fmt: skip
 
 
@@ -171,9 +210,8 @@ def _sizes(new: FloatArray, gaps: Gaps) -> list[npt.NDArray[np.int64]]:
     return sizes
 
 
-def _lateness_matters(gaps: Gaps, choice: Choice[direct.DirectFit]) -> bool:
+def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:
     """Whether delays of the link show: neighbouring step gaps that trade time, outsized bursts, or hardly any burst."""
-    best = choice.best
     starts = np.flatnonzero(best.new > 0.5)
     if starts.size < 10:
         return True
@@ -190,12 +228,13 @@ def _lateness_matters(gaps: Gaps, choice: Choice[direct.DirectFit]) -> bool:
     return trade < -0.1 or bool(outsized) or bool(rare) or blurred
 
 
-def _late(gaps: Gaps, new: FloatArray) -> list[Explanation]:
+def _late(gaps: Gaps) -> list[Explanation]:
     """The lateness filter with one delay a step, with one delay a token where gaps inside bursts are blurred, and M = 1."""
     borders = cuts(gaps)
     step = float(np.median(gaps.gap[gaps.gap > borders[0]]))
     grid = late.make_grid(gaps, step)
-    part, part_grid = _part(gaps, late.make_grid(gaps, step, late.COARSE), _SHAPE_TOKENS)
+    part = _part(gaps, _SHAPE_TOKENS)
+    part_grid = late.make_grid(part, step, late.COARSE)
     blurred = float(np.mean((part.gap > 0.02 * step) & (part.gap < 0.5 * step))) > 0.1
     found: list[Explanation] = []
     if np.median(_run_lengths(part, borders[0])) > _LARGEST_LATE:
@@ -228,21 +267,21 @@ def _fixed_late(gaps: Gaps, grid: late.Grid, wide: late.LateFit) -> Explanation:
     return Explanation(FIXED_CHUNKS, IN_ORDER_LAYER, fixed.loglik, _LATE, None, {"chunk": float(chunk)})
 
 
-def _part(gaps: Gaps, grid: late.Grid, tokens: int) -> tuple[Gaps, late.Grid]:
-    """The first streams that hold about `tokens` gaps; all when there are fewer."""
-    pieces = int(np.searchsorted(gaps.offsets, tokens))
-    if pieces >= gaps.offsets.size - 1:
-        return gaps, grid
-    end = int(gaps.offsets[pieces])
-    part = Gaps(
-        gaps.gap[:end], gaps.zero[:end], gaps.log[:end], gaps.floor[:end], gaps.offsets[: pieces + 1], gaps.tick
-    )
-    return part, replace(grid, jump=grid.jump[:end])
+def _part(gaps: Gaps, tokens: int) -> Gaps:
+    """Some of the streams, spread over all of them, with about `tokens` gaps; all when there are not many more."""
+    pieces = gaps.offsets.size - 1
+    if len(gaps) <= 1.5 * tokens or pieces < 2:
+        return gaps
+    kept = np.unique(np.linspace(0, pieces - 1, max(1, int(pieces * tokens / len(gaps)))).astype(int))
+    where = np.concatenate([np.arange(gaps.offsets[k], gaps.offsets[k + 1]) for k in kept])
+    sizes = np.diff(gaps.offsets)[kept]
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    return Gaps(gaps.gap[where], gaps.zero[where], gaps.log[where], gaps.floor[where], offsets, gaps.tick)
 
 
 def _final_rounds(gaps: Gaps) -> int:
     """Rounds on the fine grid over all data: the laws are learnt already, more data need fewer."""
-    return 15 if len(gaps) <= 2 * _SHAPE_TOKENS else 3
+    return 15 if len(gaps) <= 2 * _SHAPE_TOKENS else 5
 
 
 def _start_late(
@@ -282,9 +321,32 @@ def _speculative_late(
 
     choice = choose(guess, guess + 8, trials.sum(), fit, reach=3)
     final = late.em(gaps, grid, choice.best.parameters, rule=choice.rule, rounds=_final_rounds(gaps))
-    free = late.em(gaps, grid, choice.fits["free"].parameters, rounds=2)
-    one = final if choice.rule == "one" else choice.fits["one"]
     p = final.parameters
+
+    def refit(whole: Gaps) -> LayerFit:
+        again_grid = late.make_grid(whole, p.step)
+        again = late.em(whole, again_grid, late.on(p, again_grid), rule=choice.rule, rounds=_REFIT_ROUNDS)
+        return _late_layer(whole, again_grid, again, choice)
+
+    speculative = Explanation(
+        SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE, _late_layer(gaps, grid, final, choice),
+        draw=lambda n, rng: draw.late(p, grid, n, rng),
+        penalty=law_penalty(final.went[:-1], final.stopped[:-1], choice.rule), refit=refit,
+    )  # fmt: skip
+    return [
+        speculative,
+        *buffered.explain(gaps, final.new, p.hazards, final.went, final.stopped, final.loglik, _LATE),
+    ]
+
+
+def _late_layer(gaps: Gaps, grid: late.Grid, final: late.LateFit, choice: Choice[late.LateFit]) -> LayerFit:
+    """The record of the filter's fit. Hazards free of each other come from the final expectations: one more M-step."""
+    p = final.parameters
+    one = p.hazards if choice.rule == "one" else choice.fits["one"].parameters.hazards
+    if choice.rule != "one":
+        trials = final.went[:-1] + final.stopped[:-1]
+        one = np.append(np.full(one.size - 1, final.went[:-1].sum() / trials.sum()), 0.0)
+    free = direct.updated_hazards(p.hazards, final.went, final.stopped, "free")
 
     def at_alpha(alpha: float) -> float:
         hazards = np.append(np.full(p.hazards.size - 1, alpha), 0.0)
@@ -293,36 +355,32 @@ def _speculative_late(
     def at_step(step: float) -> float:
         return late.evaluate(gaps, grid, replace(p, step=step), smooth=False)[0]
 
-    steps = max(final.new.sum(), 1.0)
-    fit_ = LayerFit(
+    steps = max(float(final.new.sum()), 1.0)
+    return LayerFit(
         layer=IN_ORDER_LAYER, max_burst=final.max_burst, loglik_by_burst=choice.logliks,
         step_s=final.mean_step, step_se=curvature_se(at_step, p.step, p.step_sd / np.sqrt(steps)),
         step_sd=p.step_sd, jitter_s=final.jitter, jitter_se=final.jitter / float(np.sqrt(2 * steps)),
-        parameters=int(_LATE) + choice.size, loglik=final.loglik,
-        bursts=tuple(_sizes(final.new, gaps)), extra={"per_token": float(p.per_token), "stray": p.stray, "length": len(gaps) / steps},
-        **_burst_law(one.parameters.hazards, free.parameters.hazards, free.went, free.stopped, one.loglik, at_alpha),
+        parameters=int(_LATE) + choice.size, loglik=final.loglik, bursts=tuple(_sizes(final.new, gaps)),
+        extra={"per_token": float(p.per_token), "stray": p.stray, "length": len(gaps) / steps},
+        **_burst_law(one, free, final.went, final.stopped, choice.fits["one"].loglik, at_alpha),
     )  # fmt: skip
-    speculative = Explanation(
-        SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE, fit_, draw=lambda n, rng: draw.late(p, grid, n, rng),
-        penalty=law_penalty(final.went[:-1], final.stopped[:-1], choice.rule),
-    )  # fmt: skip
-    return [
-        speculative,
-        *buffered.explain(gaps, final.new, p.hazards, final.went, final.stopped, final.loglik, _LATE),
-    ]
 
 
 def _plain_late(gaps: Gaps, grid: late.Grid, plain: late.LateFit) -> Explanation:
     p = plain.parameters
-    steps = float(len(gaps))
-    fit = LayerFit(
-        layer=IN_ORDER_LAYER, max_burst=1, loglik_by_burst={1: plain.loglik}, hazards=np.empty(0),
-        hazards_se=np.empty(0), alpha=float("nan"), alpha_se=float("nan"), alpha_loglik=float("nan"),
-        burst_counts=np.array([steps]), bursts=(), step_s=plain.mean_step,
-        step_se=p.step_sd / float(np.sqrt(steps)), step_sd=p.step_sd, jitter_s=plain.jitter,
-        jitter_se=plain.jitter / float(np.sqrt(2 * steps)), parameters=int(_LATE) - 1, loglik=plain.loglik,
-        extra={"stray": p.stray},
-    )  # fmt: skip
+
+    def layer(n: int, fit: late.LateFit) -> LayerFit:
+        root = float(np.sqrt(n))
+        q = fit.parameters
+        return _plain_layer(
+            n, fit.loglik, fit.mean_step, q.step_sd / root, q.step_sd, fit.jitter, fit.jitter / root / float(np.sqrt(2))
+        )
+
+    def refit(whole: Gaps) -> LayerFit:
+        again_grid = late.make_grid(whole, p.step)
+        return layer(len(whole), late.em(whole, again_grid, late.on(p, again_grid), rounds=_REFIT_ROUNDS))
+
     return Explanation(
-        AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _LATE - 1, fit, draw=lambda n, rng: draw.late(p, grid, n, rng)
-    )
+        AUTOREGRESSIVE, IN_ORDER_LAYER, plain.loglik, _LATE - 1, layer(len(gaps), plain),
+        draw=lambda n, rng: draw.late(p, grid, n, rng), refit=refit,
+    )  # fmt: skip

@@ -117,8 +117,11 @@ def make_grid(gaps: Gaps, step: float, cells_per_step: int = FINE) -> Grid:
 
 
 def bump_centres(step: float, reach: float) -> FloatArray:
-    """Medians of the delay's bumps, seconds: from 1/80 of a step to the longest stall."""
-    first = step / (2 * FINE)
+    """Medians of the delay's bumps, seconds: from about 1/80 of a step to the longest stall.
+
+    They lie on one geometric ladder whatever the step, so that weights move between grids.
+    """
+    first = _BUMP_RATIO ** np.floor(np.log(step / (2 * FINE)) / np.log(_BUMP_RATIO))
     count = int(np.log(reach / first) / np.log(_BUMP_RATIO)) + 1
     return first * np.power(_BUMP_RATIO, np.arange(count, dtype=np.float64))
 
@@ -235,3 +238,10 @@ def at(p: Parameters, max_burst: int) -> Parameters:
     free = p.hazards[:-1]
     start = np.append(free, np.full(max_burst, free[-1] if free.size else 0.5))[: max_burst - 1]
     return replace(p, hazards=np.append(np.clip(start, 0.02, 0.98), 0.0))
+
+
+def on(p: Parameters, grid: Grid) -> Parameters:
+    """The same laws on a grid whose longest stall, and so whose number of bumps, is another."""
+    missing = grid.centres.size - p.weights.size
+    weights = np.append(p.weights, np.full(max(missing, 0), 1e-4))[: grid.centres.size]
+    return replace(p, weights=weights / weights.sum())
