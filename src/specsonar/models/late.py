@@ -123,7 +123,8 @@ def bump_centres(step: float, reach: float) -> FloatArray:
     """
     first = _BUMP_RATIO ** np.floor(np.log(step / (2 * FINE)) / np.log(_BUMP_RATIO))
     count = int(np.log(reach / first) / np.log(_BUMP_RATIO)) + 1
-    return first * np.power(_BUMP_RATIO, np.arange(count, dtype=np.float64))
+    centres: FloatArray = first * np.power(_BUMP_RATIO, np.arange(count, dtype=np.float64))
+    return centres
 
 
 def initial(gaps: Gaps, grid: Grid, cut: float, step: float, max_burst: int, *, per_token: bool) -> Parameters:
