@@ -8,10 +8,10 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from specsonar.models.comb_search import alpha_for_mean
-from specsonar.stats.bursts import mean_burst
-from specsonar.stats.combfit import Comb
-from specsonar.stats.result import LayerFit
+from ..stats.bursts import mean_burst
+from ..stats.combfit import Comb
+from ..stats.result import LayerFit
+from .comb_search import alpha_for_mean
 
 FloatArray = npt.NDArray[np.float64]
 FAR = 20.0  # nats behind the best at which smaller M are no longer tried
@@ -19,7 +19,8 @@ FAR = 20.0  # nats behind the best at which smaller M are no longer tried
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drift:
-    """A comb on a clock that drifts: step noise `wander` (standard deviation, seconds) beside `hazards`, `sigma` and `step` of `Comb`."""
+    """A comb on a clock that drifts: step noise `wander` (standard deviation, seconds) beside `hazards`, `sigma` and
+    `step` of `Comb`."""
 
     hazards: FloatArray
     sigma: float
@@ -50,16 +51,17 @@ class Laws(Generic[P]):
 
 
 def choose(climber: Climber[P], best: P, guess: int, largest: int, steps: float) -> Laws[P]:
-    """Climb over M from `guess`: BIC with `steps` observations, for the better of free hazards (M-1 parameters) and one alpha (1).
+    """Climb over M from `guess`: BIC with `steps` observations, for the better of free hazards (M-1 parameters) and
+    one alpha (1).
 
-    One alpha has the same size at every M, so that the cut-off M is found from a single full burst; free hazards need the zero
-    after M. The smaller M wins a tie.
+    One alpha has the same size at every M, so that the cut-off M is found from a single full burst; free hazards
+    need the zero after M. The smaller M wins a tie.
     """
     free: dict[int, P] = {}
     free_ll: dict[int, float] = {}
     one: dict[int, P] = {}
     one_ll: dict[int, float] = {}
-    price = 0.5 * np.log(max(steps, 2.0))
+    price = 0.5 * float(np.log(max(steps, 2.0)))
 
     def score(m: int) -> float:
         return max(free_ll[m] - price * (m - 1), one_ll[m] - price * min(m - 1, 1))
@@ -124,14 +126,15 @@ def record(
     counts : shape (M+1,), expected complete steps by size.
     others : free parameters beside the hazards.
 
-    `extra` gains acceptance_length and acceptance_length_se (free hazards, delta method on their covariance), and the same under one alpha as
-    acceptance_length_alpha and acceptance_length_alpha_se.
+    `extra` gains acceptance_length and acceptance_length_se (free hazards, delta method on their covariance), and
+    the same under one alpha as acceptance_length_alpha and acceptance_length_alpha_se.
     """
     m = laws.max_burst
     at, alike = laws.free[m], laws.one[m]
     a = at.hazards
     spread = a * (1 - a)
-    deviation = np.sqrt(np.diag(free_cov))
+    variance = np.diag(free_cov)
+    deviation = np.sqrt(np.where(variance > 0, variance, np.nan))
     went = counts[::-1].cumsum()[::-1][2:]
     seen = went + counts[1:m]
     edge = np.sqrt((went + 0.5) * (counts[1:m] + 0.5) / (seen + 1) ** 3)
@@ -146,7 +149,7 @@ def record(
     alpha = alpha_se = float("nan")
     if m > 1:
         alpha = float(alike.hazards[0])
-        alpha_se = float(np.sqrt(one_cov[0, 0])) * alpha * (1 - alpha)
+        alpha_se = float(np.sqrt(max(float(one_cov[0, 0]), 0.0))) * alpha * (1 - alpha)
         extra["acceptance_length_alpha"] = mean_burst(alike.hazards)
         extra["acceptance_length_alpha_se"] = alpha_se * float(mean_slope(alike.hazards).sum())
     return LayerFit(
@@ -162,7 +165,7 @@ def record(
         bursts=bursts,
         step_s=at.step,
         step_se=float(deviation[m]),
-        step_sd=at.wander if isinstance(at, Drift) else 0.0,
+        step_sd=float(getattr(at, "wander", 0.0)),
         jitter_s=at.sigma,
         jitter_se=float(np.nan_to_num(deviation[m - 1])) * at.sigma,
         parameters=m - 1 + others,

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from specsonar.stats import period
-from specsonar.stats.bursts import mean_burst
-from specsonar.stats.combfit import Comb, Problem
+from ..stats import period
+from ..stats.bursts import mean_burst
+from ..stats.combfit import Comb, Problem
 
 FloatArray = npt.NDArray[np.float64]
 FEW, MANY = 16, 300  # periods whose likelihood is computed when a peak stands out, and when none does
@@ -33,6 +33,7 @@ def alpha_for_mean(mean: float, max_burst: int) -> float:
 
 
 def start_at(times: Sequence[FloatArray], step: float, spread: float, max_burst: int) -> Comb:
+    """A comb at a period and spread, with one alpha that explains the token rate and phases from the periodogram."""
     mean = period.token_rate(times) * step
     hazards = np.full(max_burst - 1, alpha_for_mean(mean, max_burst))
     return Comb(hazards, spread * step, step, np.array([period.phase(t, step) for t in times]))
@@ -41,8 +42,8 @@ def start_at(times: Sequence[FloatArray], step: float, spread: float, max_burst:
 def search(times: Sequence[FloatArray], floor: float, largest: int) -> list[tuple[float, Comb]]:
     """Candidate combs, best first: (log-likelihood, point).
 
-    Periodogram peaks and their harmonics, compared by the sweep: two EM steps each, the best few after a rough climb. When no peak stands
-    out, many more peaks are sifted first (`_sift`).
+    Periodogram peaks and their harmonics, compared by the sweep: two EM steps each, the best few after a rough
+    climb. When no peak stands out, many more peaks are sifted first (`_sift`).
     """
     rate = period.token_rate(times)
     tokens = sum(len(t) for t in times)
@@ -60,7 +61,7 @@ def search(times: Sequence[FloatArray], floor: float, largest: int) -> list[tupl
     ]
     if stands < CLEAR:
         starts = _sift(times, floor, starts)[:FEW]
-    rough = Problem(times, floor, prune=1e-4, reach=8.0)
+    rough = Problem(times, floor, rough=True)
     found = []
     for at in starts:
         rough.build(at)
@@ -73,13 +74,14 @@ def search(times: Sequence[FloatArray], floor: float, largest: int) -> list[tupl
     found.sort(key=lambda x: -x[0])
     for i, (value, at) in enumerate(found[:4]):
         if value > found[0][0] - 40:
-            at, value = rough.climb(at, rounds=8, tol=2e-2)
+            at, value = rough.climb(at)
             found[i] = (value, at)
     return sorted(found, key=lambda x: -x[0])
 
 
 def evidence(power: FloatArray, streams: int) -> float:
-    """-log of how often noise alone would show a peak as high as the highest of `power`, shape (k,), 4 times oversampled.
+    """-log of how often noise alone would show a peak as high as the highest of `power`, shape (k,), 4 times
+    oversampled.
 
     A sum of S unit exponentials exceeds S + u + sqrt(2 S u) with probability below exp(-u) (Laurent and Massart 2000,
     Annals of Statistics 28, lemma 1); u is solved for, less the log of the number of frequencies.
@@ -98,7 +100,8 @@ def _sift(times: Sequence[FloatArray], floor: float, starts: Sequence[Comb]) -> 
     neighbour's hazards and spread and needs a single EM step to be compared with the others.
     """
     part = _part(times, PART)
-    problem = Problem(part, floor, prune=1e-3, reach=7.0)
+    problem = Problem(part, floor, rough=True)
+    problem.prune, problem.reach = 1e-3, 7.0
     judged = []
     hazards, spread = np.zeros(0), 0.0
     for at in sorted(starts, key=lambda c: c.step):

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from specsonar.models.comb_laws import Drift
-from specsonar.stats.bursts import pmf
-from specsonar.stats.comb import step_weights
-from specsonar.stats.combfit import Comb
-from specsonar.stats.track import track
+from ..stats.bursts import pmf
+from ..stats.comb import step_weights
+from ..stats.combfit import Comb
+from ..stats.track import track
+from .comb_laws import Drift
 
 FloatArray = npt.NDArray[np.float64]
 PRUNE = 1e-5
+_SMALL: FloatArray = 0.02 * np.eye(3)
 
 
 def evaluate(times: Sequence[FloatArray], at: Drift) -> tuple[float, FloatArray, FloatArray]:
@@ -56,9 +57,11 @@ class Tracked:
     def __init__(self, times: Sequence[FloatArray], floor: float) -> None:
         self.times = times
         self.floor = floor
+        self._curvature: FloatArray | None = None
 
     def climb(self, at: Drift, *, common: bool = False, warm: int = 3, give_up: float = -np.inf) -> tuple[Drift, float]:
-        """EM for the hazards and quasi-Newton for (sigma, step, wander), in turn, until a turn gains less than .02 nats."""
+        """EM for the hazards and quasi-Newton for (sigma, step, wander), in turn, until a turn gains less than .02
+        nats."""
         at = em(self.times, replace(at, loglik=-np.inf), common=common, rounds=warm + 1)
         for _ in range(4):
             before = at.loglik
@@ -71,6 +74,41 @@ class Tracked:
         return at, at.loglik
 
     def _polish(self, at: Drift) -> Drift:
+        """Newton steps in (log sigma, log step, log wander), curvature computed once per stream set; quasi-Newton
+        where it fails."""
+        for _ in range(4):
+
+            def f(x: FloatArray, here: Drift = at) -> float:
+                return evaluate(self.times, _shifted(here, x, self.floor))[0]
+
+            if self._curvature is None:
+                self._curvature = _hessian(f, np.full(3, 0.1))
+            bend = self._curvature
+            if not np.isfinite(bend).all() or np.linalg.eigvalsh(bend).max() > -1e-3:
+                self._curvature = None
+                return self._search(at)
+            slope = np.array([f(e) - f(-e) for e in _SMALL]) / 0.04
+            if not np.isfinite(slope).all():
+                return at
+            d: FloatArray = np.asarray(-np.linalg.solve(bend, slope), np.float64)
+            gain = 0.5 * float(slope @ d)
+            if gain < 0.01:
+                return at
+            d /= max(1.0, 2 * float(np.abs(d).max()))
+            for _half in range(4):
+                value = f(d)
+                if value > at.loglik:
+                    break
+                d *= 0.3
+            else:
+                return at
+            short = value - at.loglik < 0.3 * gain
+            at = replace(_shifted(at, d, self.floor), loglik=value)
+            if short:
+                self._curvature = None
+        return at
+
+    def _search(self, at: Drift) -> Drift:
         def lose(x: FloatArray) -> float:
             loglik = evaluate(self.times, _shifted(at, x, self.floor))[0]
             return -loglik if np.isfinite(loglik) else 1e12
@@ -106,7 +144,8 @@ def pieces(times: Sequence[FloatArray], tokens: int) -> list[FloatArray]:
 
 
 def errors(times: Sequence[FloatArray], at: Drift, floor: float, *, common: bool) -> FloatArray:
-    """Covariance of (logit hazards..., log sigma, step / s, log wander) from second differences of the log-likelihood."""
+    """Covariance of (logit hazards..., log sigma, step / s, log wander) from second differences of the
+    log-likelihood."""
     m = len(at.hazards) + 1
     shared = min(1, m - 1) if common else m - 1
     p = shared + 3

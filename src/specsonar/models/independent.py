@@ -1,7 +1,7 @@
 """Independent delays: every token crosses on its own and overtakes others, so that only the comb of step times is left.
 
-Steps at T_r send B_r tokens each; a token arrives at T_r + D, D ~ N(0, sigma); the arrivals are seen sorted. The clock is exact
-(T_r = T_0 + r step; `stats.comb`) or drifts (T_r = T_{r-1} + S_r; `stats.track`), whichever is likelier.
+Steps at T_r send B_r tokens each; a token arrives at T_r + D, D ~ N(0, sigma); the arrivals are seen sorted. The
+clock is exact (T_r = T_0 + r step; `stats.comb`) or drifts (T_r = T_{r-1} + S_r; `stats.track`), whichever is likelier.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from specsonar.models import drifting
-from specsonar.models.comb_laws import Drift, Laws, choose, record
-from specsonar.models.comb_search import evidence, margin, search
-from specsonar.stats import period
-from specsonar.stats.combfit import Comb, Problem
-from specsonar.stats.result import Arrays, LayerFit
+from ..stats import period
+from ..stats.combfit import Comb, Problem
+from ..stats.result import Arrays, LayerFit
+from . import drifting
+from .comb_laws import Drift, Laws, choose, record
+from .comb_search import evidence, margin, search
 
 FloatArray = npt.NDArray[np.float64]
 FLOOR = 20e-6  # smallest delay spread, seconds
 LARGEST = 64  # largest burst that is tried
 SURE = 12.0  # nats by which an exact comb must lead its rivals before a drifting clock is not even searched for
+RIDGE = 3.0  # nats below which the period is a guess, and the rest is not worth an exact climb
 LEAD = 3.0  # nats by which a drifting clock must beat an exact one
 PIECE = 40  # tokens over which a drifting clock is taken for exact while its period is looked for
+BLURRED = 0.25  # sigma / step beyond which a drifting clock is not tracked
+LONG = 20  # nor one with bursts this long
+STALL = 3.0  # a gap so many times the 97% quantile of all gaps is a pause
 TEST = 2500  # tokens on which drift is tested
 
 
@@ -32,11 +36,12 @@ def _times(streams: Sequence[Arrays]) -> list[FloatArray]:
 
 
 def _floor(streams: Sequence[Arrays]) -> float:
-    return max(FLOOR, *(s.resolution / np.sqrt(12.0) for s in streams))
+    return max(FLOOR, *(float(s.resolution / np.sqrt(12.0)) for s in streams))
 
 
 def comb_evidence(streams: Sequence[Arrays]) -> float:
-    """How clearly an exact comb shows, in nats: -log of the chance that noise gives a periodogram peak as high (`comb_search.evidence`)."""
+    """How clearly an exact comb shows, in nats: -log of the chance that noise gives a periodogram peak as high
+    (`comb_search.evidence`)."""
     times = _times(streams)
     if not times:
         return -np.inf
@@ -45,15 +50,19 @@ def comb_evidence(streams: Sequence[Arrays]) -> float:
 
 
 def plausible(streams: Sequence[Arrays]) -> bool:
-    """Whether this layer deserves a fit: False when most tokens follow at once on the one before and no exact clock shows.
+    """Whether this layer deserves a fit: False when most tokens follow at once on the one before and no exact clock
+    shows.
 
-    Independent delays of spread sigma put gaps at density about rate/sigma near zero: many gaps below 2% of the mean gap need a sigma so small
-    that, on an exact clock, the periodogram stands out; otherwise the tokens kept their order.
+    Independent delays of spread sigma put gaps at density about rate/sigma near zero: many gaps below 2% of the mean
+    gap need a sigma so small that, on an exact clock, the periodogram stands out; otherwise the tokens kept their
+    order.
     """
     times = _times(streams)
     if not times:
         return False
     gaps = np.concatenate([np.diff(t) for t in times])
+    if float(gaps.max()) > STALL * float(np.quantile(gaps, 0.97)):
+        return False  # a pause, which no delay of this layer explains
     tiny = max(0.02 * float(gaps.mean()), 1.5 * max(s.resolution for s in streams))
     if float((gaps <= tiny).mean()) < 0.3:
         return True
@@ -66,14 +75,16 @@ def plausible(streams: Sequence[Arrays]) -> bool:
 def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.random.Generator | None = None) -> LayerFit:
     """Fit the comb with independent delays to streams that share everything but the phase.
 
-    The first event of every stream (prefill) is dropped; the first burst may lack one token; the last is censored. Log-likelihoods
-    are densities of all sorted times after the first event, in nats (times in seconds); the delay spread is floored at 20 us or the clock's
-    resolution / sqrt(12), so that ties and exact clocks have a finite density. An M so small that no state is left has -inf.
+    The first event of every stream (prefill) is dropped; the first burst may lack one token; the last is censored.
+    Log-likelihoods are densities of all sorted times after the first event, in nats (times in seconds); the delay
+    spread is floored at 20 us or the clock's resolution / sqrt(12), so that ties and exact clocks have a finite
+    density. An M so small that no state is left has -inf.
 
-    `extra`: acceptance_length and acceptance_length_se, the same with suffix _alpha under one alpha; period_margin, nats by which the
-    period leads the best other that is no harmonic of it (a few nats: undetermined, only the token rate is known); needed_tokens for the comb to
-    stand out at this sigma / step; comb_evidence; drift_lead, nats of the drifting clock over the exact one (nan: not tried). On a drifting
-    clock `bursts` is empty: its sweep runs forward only.
+    `extra`: acceptance_length and acceptance_length_se, the same with suffix _alpha under one alpha; period_margin,
+    nats by which the period leads the best other that is no harmonic of it (a few nats: undetermined, only the token
+    rate is known); needed_tokens for the comb to stand out at this sigma / step; comb_evidence; drift_lead, nats of
+    the drifting clock over the exact one (nan: not tried). On a drifting clock `bursts` is empty: its sweep runs
+    forward only.
 
     Raises
     ------
@@ -88,25 +99,22 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
     found = search(times, floor, largest)
     lead = margin(found, times)
     drift = _drift(times, floor, largest, found, lead)
-    exact = None
-    if drift is None or lead > 0:
-        exact = _exact(times, floor, largest, found[0][1])
+    exact = _exact(times, floor, largest, found[0][1], rough=lead < RIDGE)
     extra = {"comb_evidence": comb_evidence(streams), "period_margin": lead, "drift_lead": float("nan")}
-    if drift is not None and exact is not None:
+    if drift is not None:
         extra["drift_lead"] = drift.free_ll[drift.max_burst] - exact.free_ll[exact.max_burst]
         if extra["drift_lead"] > LEAD:
             return _drift_record(times, floor, drift, {**extra, "period_margin": extra["drift_lead"] + lead})
-    assert exact is not None
     return _exact_record(Problem(times, floor), exact, extra)
 
 
-def _exact(times: Sequence[FloatArray], floor: float, largest: int, start: Comb) -> Laws[Comb]:
-    wide = Problem(times, floor, prune=1e-4, reach=8.0)
+def _exact(times: Sequence[FloatArray], floor: float, largest: int, start: Comb, *, rough: bool) -> Laws[Comb]:
+    wide = Problem(times, floor, rough=True)
     wide.build(start)
     counts = np.zeros(len(start.hazards) + 2)
     for _, _, size, ends in wide.sweep(start):
         counts += size.sum(0) + ends[0]
-    return choose(Problem(times, floor), start, _guess(counts), largest, float(counts.sum()))
+    return choose(Problem(times, floor, rough=rough), start, _guess(counts), largest, float(counts.sum()))
 
 
 def _guess(counts: FloatArray) -> int:
@@ -131,7 +139,7 @@ def _drift(
     pieces = drifting.pieces(times, PIECE)
     combs = [*search(pieces, floor, largest)[:4], found[0]]
     start = drifting.start(times, combs)
-    if start.loglik < found[0][0]:
+    if start.loglik < found[0][0] or start.sigma > BLURRED * start.step or len(start.hazards) >= LONG:
         return None
     whole = drifting.evaluate(times, start)[1]
     return choose(drifting.Tracked(times, floor), start, _guess(whole), largest, float(whole.sum()))

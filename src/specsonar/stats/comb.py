@@ -1,18 +1,22 @@
 """Unordered tokens on a comb of steps: the exact likelihood, by a sweep over the points in time.
 
-Step r stands at time T_r and sends B_r tokens, B_r ~ P on 1..M; each token arrives at T_r + D, D ~ N(0, sigma) independent of all
-others, and only the sorted arrivals t_1 <= ... <= t_n are seen. Summing over every assignment z of points to steps,
+Step r stands at time T_r and sends B_r tokens, B_r ~ P on 1..M; each token arrives at T_r + D, D ~ N(0, sigma)
+independent of all others, and only the sorted arrivals t_1 <= ... <= t_n are seen. Summing over every assignment z
+of points to steps,
 
     p(t) = sum_z  prod_i N(t_i; T_z(i), sigma)  prod_r P(n_r) n_r!,      n_r = #{i: z(i) = r},
 
-because n_r! orders of one step's tokens lead to the same sorted points. The sum is a sweep: points in time order, state = how
-many tokens each reachable step has taken so far; a point adds one token to one reachable step, a step out of reach is closed with
-P(n) n!. States are kept as a layered graph, pruned where their share of the forward sum is negligible, so a fit builds the graph
-once and evaluates likelihood and expectations on it many times: the function that is optimised is smooth.
+because n_r! orders of one step's tokens lead to the same sorted points. The sum is a sweep: points in time order,
+state = how many tokens each reachable step has taken so far; a point adds one token to one reachable step, a step
+out of reach is closed with P(n) n!. States are kept as a layered graph, pruned where their share of the forward sum
+is negligible, so a fit builds the graph once and evaluates likelihood and expectations on it many times: the
+function that is optimised is smooth.
 
-Ends: no step before the first one with a token exists; that first step is complete or has lost one token (the dropped first event of the
-stream); the last step with a token is cut by the length limit and weighted with P(B >= n) n!. A step without tokens between
-the two has probability EMPTY instead of 0, so that every record has a finite, if hopeless, likelihood.
+Ends: no step before the first one with a token exists; that first step is complete or has lost one token (the
+dropped first event of the stream); the last step with a token is cut by the length limit and weighted with P(B >= n)
+n!. A step without tokens between
+the two has probability EMPTY instead of 0, so that a pause does not make the likelihood zero; more tokens at once than the
+steps in reach can have sent do (log-likelihood -inf).
 """
 
 from __future__ import annotations
@@ -27,8 +31,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 EMPTY = 1e-12
 STARTED = 1 << 62
-LIVE = 4096  # most states kept after one layer
-TABLE = 1 << 15
+LIVE = 1024  # most states kept after one layer
+TABLE = 1 << 14
 WIDE = 8  # most steps open at once
 
 
@@ -110,9 +114,9 @@ def build(
 ) -> tuple[IntArray, IntArray, IntArray, npt.NDArray[np.int32], IntArray, IntArray]:
     """The pruned graph of states for points `t`, shape (n,), and step times `steps`, shape (R,), both sorted.
 
-    Returns lo, hi (see `reachable`); offset of the nodes of each layer, shape (L+1,); offset of its edges; node -> node edges
-    (-1: pruned); the packed counts of every node. A layer closes the lowest open step, or takes the next point when that
-    point reaches the lowest open step; the last layer holds the final states.
+    Returns lo, hi (see `reachable`); offset of the nodes of each layer, shape (L+1,); offset of its edges; node ->
+    node edges (-1: pruned); the packed counts of every node. A layer closes the lowest open step, or takes the next
+    point when that point reaches the lowest open step; the last layer holds the final states.
     """
     m = weights.shape[1] - 1
     lo, hi = reachable(t, steps, sigma, reach, min(60 // bits, WIDE))
@@ -246,8 +250,8 @@ def sweep(
 ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
     """Log-likelihood and expectations given the data, on the graph of `build`.
 
-    Returns log p(t) in nats; moments, shape (R, 3): expected number of tokens of each step, sum of their delays, sum of squared
-    delays; sizes, shape (R, M+1): P(step r is complete and has n tokens | t); ends, shape (2, M+1): the same
+    Returns log p(t) in nats; moments, shape (R, 3): expected number of tokens of each step, sum of their delays, sum
+    of squared delays; sizes, shape (R, M+1): P(step r is complete and has n tokens | t); ends, shape (2, M+1): the same
     for the first and for the last step (which `sizes` leaves out).
     """
     m = weights.shape[1] - 1

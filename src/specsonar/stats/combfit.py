@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from specsonar.stats import comb
-from specsonar.stats.bursts import pmf
+from . import comb
+from .bursts import pmf
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comb:
-    """Parameters: hazards, shape (M-1,); delay spread `sigma` and `step` in seconds; `phase`, shape (streams,): time of the middle step.
+    """Parameters: hazards, shape (M-1,); delay spread `sigma` and `step` in seconds; `phase`, shape (streams,): time
+    of the middle step.
 
     Step r of a stream with middle index c stands at phase + (r - c) step.
     """
@@ -44,13 +45,15 @@ class Expected:
 
 
 class Problem:
-    """Streams, and their state graphs for one M: evaluates `Comb` points. Graphs are built at one point and used near it."""
+    """Streams, and their state graphs for one M: evaluates `Comb` points. Graphs are built at one point and used
+    near it."""
 
-    def __init__(self, times: Sequence[FloatArray], floor: float, *, prune: float = 1e-6, reach: float = 13.0) -> None:
+    def __init__(self, times: Sequence[FloatArray], floor: float, *, rough: bool = False) -> None:
         self.times = [np.ascontiguousarray(t, np.float64) for t in times]
         self.tokens = sum(len(t) for t in times)
         self.floor = floor
-        self.prune, self.reach = prune, reach
+        self.prune, self.reach = (1e-4, 8.0) if rough else (1e-6, 13.0)
+        self.tol, self.rounds = (2e-2, 10) if rough else (5e-4, 30)
         self._graphs: list[tuple[Any, ...]] = []
         self._index: list[FloatArray] = []
         self._bits = 1
@@ -104,7 +107,8 @@ class Problem:
         return Expected(loglik, beyond[1:] + cut_beyond[1:], complete[1:m], square, line)
 
     def em(self, at: Comb, got: Expected, *, common: bool) -> Comb:
-        """One EM step, closed form: counts for the hazards, weighted regression for the comb, then the residual for sigma."""
+        """One EM step, closed form: counts for the hazards, weighted regression for the comb, then the residual for
+        sigma."""
         went, total = got.went, got.went + got.stopped
         if common:
             hazards = np.full(len(went), went.sum() / max(total.sum(), 1e-300)) if len(went) else went
@@ -122,7 +126,8 @@ class Problem:
         return Comb(hazards, float(sigma), at.step + slope, at.phase + shift)
 
     def gradient(self, at: Comb, got: Expected, *, common: bool) -> tuple[FloatArray, FloatArray]:
-        """Score in (logit hazards..., log sigma, step) and in the phases, by Fisher's identity; phases shape (streams,)."""
+        """Score in (logit hazards..., log sigma, step) and in the phases, by Fisher's identity; phases shape
+        (streams,)."""
         a = at.hazards
         logit = got.went * (1 - a) - a * got.stopped
         if common and len(a):
@@ -149,13 +154,12 @@ class Problem:
         *,
         common: bool = False,
         warm: int = 3,
-        rounds: int = 40,
-        tol: float = 5e-4,
         give_up: float = -np.inf,
     ) -> tuple[Comb, float]:
         """Maximise from `at`: `warm` EM steps, then L-BFGS preconditioned with EM's complete-data information.
 
-        Ends when a further step promises less than `tol` nats, or after `warm` steps below `give_up`. Lange 1995, Statistica Sinica 5, 1-18.
+        Ends when a further step promises less than `self.tol` nats, or after `warm` steps below `give_up`. Lange 1995,
+        Statistica Sinica 5, 1-18.
         Returns the point and its log-likelihood, on graphs built close to it.
         """
         for _ in range(4):
@@ -169,7 +173,7 @@ class Problem:
                 got = self.expect(at)
             if not got.loglik > give_up:
                 break
-            at, got = self._ascend(at, got, common, rounds, tol)
+            at, got = self._ascend(at, got, common)
             warm = 0
             if self._near(origin, at):
                 break
@@ -180,10 +184,10 @@ class Problem:
         slip = float(np.abs(a.phase - b.phase).max()) + abs(a.step - b.step) * half
         return slip < 0.3 * b.sigma and abs(np.log(a.sigma / b.sigma)) < 0.15
 
-    def _ascend(self, at: Comb, got: Expected, common: bool, rounds: int, tol: float) -> tuple[Comb, Expected]:
+    def _ascend(self, at: Comb, got: Expected, common: bool) -> tuple[Comb, Expected]:
         past: list[tuple[FloatArray, FloatArray]] = []
         g = np.concatenate(self.gradient(at, got, common=common))
-        for _ in range(rounds):
+        for _ in range(self.rounds):
             if not np.isfinite(got.loglik):
                 break
             d = self._direction(at, got, g, past, common)
@@ -204,7 +208,7 @@ class Problem:
                     break
                 scale *= 0.3
             else:
-                if not past or gain < tol:
+                if not past or gain < self.tol:
                     break
                 past = []
                 continue
@@ -213,7 +217,7 @@ class Problem:
             if y @ d > 1e-12:
                 past = [*past[-7:], (scale * d, y)]
             at, got, g = new, more, after
-            if gain < tol:
+            if gain < self.tol:
                 break
         return at, got
 
@@ -266,11 +270,13 @@ class Problem:
             shared[j], cross[j] = (g - gj) / size[j], (h - hj) / size[j]
         new = self.moved(at, np.zeros(p), pace, common=common)
         own = (h - self.gradient(new, self.expect(new), common=common)[1]) / pace
+        out: FloatArray = np.full((p, p), np.nan)
+        if not (own > 0).all():
+            return out
         schur = 0.5 * (shared + shared.T) - (cross / own) @ cross.T
         a = at.hazards[: min(1, len(at.hazards))] if common else at.hazards
         free = np.concatenate(((a > 1e-5) & (a < 1 - 1e-5), [at.sigma > 1.001 * self.floor, True]))
         free &= np.diag(schur) > 0
-        out = np.full_like(schur, np.nan)
         try:
             out[np.ix_(free, free)] = np.linalg.inv(schur[np.ix_(free, free)])
         except np.linalg.LinAlgError:

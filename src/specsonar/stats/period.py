@@ -1,8 +1,9 @@
 """The period of a comb from unordered points: the Rayleigh statistic, pooled over streams with phases of their own.
 
 For steps at tau + r s and Gaussian delays of spread sigma the power P(f) = |sum_i exp(2 pi i f t_i)|^2 / n has mean
-1 + n R^2 at f = 1/s, R = exp(-2 pi^2 (sigma/s)^2), and is exponential with mean at most 1 elsewhere (Rayleigh 1880; Mardia and Jupp
-2000, section 6.3). Tokens per step lie in 1..M, so only periods between 1/rate and M/rate are looked at.
+1 + n R^2 at f = 1/s, R = exp(-2 pi^2 (sigma/s)^2), and is exponential with mean at most 1 elsewhere (Rayleigh 1880;
+Mardia and Jupp 2000, section 6.3). Tokens per step lie in 1..M, so only periods between 1/rate and M/rate are looked
+at.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def token_rate(times: Sequence[FloatArray]) -> float:
 def periodogram(times: Sequence[FloatArray], low: float, high: float) -> tuple[FloatArray, FloatArray]:
     """Frequencies (Hz) between `low` and `high` and the summed power of the streams there; shapes (k,).
 
-    Binned (8 bins to the shortest period, corrected for the bin's own response) and transformed, 4 times oversampled: O(n log n).
+    Binned (8 bins to the shortest period, corrected for the bin's own response) and transformed, 4 times
+    oversampled: O(n log n).
 
     >>> f, p = periodogram([np.arange(64) * 0.02 + 0.003], 30.0, 70.0)
     >>> bool(abs(f[p.argmax()] - 50) < 0.2), bool(p.max() > 60)

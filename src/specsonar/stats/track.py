@@ -1,9 +1,10 @@
 """Unordered tokens on a clock that drifts: a sweep that tracks the step times along with the counts.
 
-As `comb`, but T_r = T_{r-1} + S_r with S_r ~ N(step, wander^2). Given how many tokens each open step has taken, the times of the open
-steps are Gaussian; a point updates them as in a Kalman filter, and hypotheses with the same counts are merged to the Gaussian with
-their mean and covariance (generalised pseudo-Bayes of order one; Blom and Bar-Shalom 1988, IEEE Trans. Automatic Control 33, 780).
-The likelihood is exact when hypotheses that merge agree on the step times, a good approximation while sigma is below about .3 step.
+As `comb`, but T_r = T_{r-1} + S_r with S_r ~ N(step, wander^2). Given how many tokens each open step has taken, the
+times of the open steps are Gaussian; a point updates them as in a Kalman filter, and hypotheses with the same counts
+are merged to the Gaussian with their mean and covariance (generalised pseudo-Bayes of order one; Blom and Bar-Shalom
+1988, IEEE Trans. Automatic Control 33, 780). The likelihood is exact when hypotheses that merge agree on the step
+times, a good approximation while sigma is below about .3 step.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from specsonar.stats.comb import STARTED
+from .comb import STARTED
 
 FloatArray = npt.NDArray[np.float64]
 OPEN = 6  # most steps open at once
-NODES = 2048
-SLOTS = 1 << 14
+NODES = 256  # most hypotheses kept after a point
+SLOTS = 1 << 12
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -28,8 +29,8 @@ def track(
 ) -> tuple[float, FloatArray]:
     """Log-likelihood of sorted times `t`, shape (n,), in nats, and the expected number of complete steps of each size.
 
-    `weights` as `comb.step_weights`. The first step time has the prior N(t_1, step^2). Second result: shape (2, M+1), complete steps by
-    tokens, and P(the last, cut step has n tokens).
+    `weights` as `comb.step_weights`. The first step time has the prior N(t_1, step^2). Second result: shape (2,
+    M+1), complete steps by tokens, and P(the last, cut step has n tokens).
     """
     m = weights.shape[1] - 1
     mask = (1 << bits) - 1
