@@ -12,11 +12,10 @@ out of reach is closed with P(n) n!. States are kept as a layered graph, pruned 
 is negligible, so a fit builds the graph once and evaluates likelihood and expectations on it many times: the
 function that is optimised is smooth.
 
-Ends: no step before the first one with a token exists; that first step is complete or has lost one token (the
-dropped first event of the stream); the last step with a token is cut by the length limit and weighted with P(B >= n)
-n!. A step without tokens between
-the two has probability EMPTY instead of 0, so that a pause does not make the likelihood zero; more tokens at once than the
-steps in reach can have sent do (log-likelihood -inf).
+Ends: no step before the first one with a token exists; that first step is complete or has lost one token (the dropped
+first event of the stream); the last step with a token is cut by the length limit and weighted with P(B >= n) n!. A step
+without tokens between the two has probability EMPTY instead of 0, so that a pause does not make the likelihood zero; more
+tokens at once than the steps in reach can have sent do (log-likelihood -inf).
 """
 
 from __future__ import annotations
