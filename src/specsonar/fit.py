@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import report
 from .errors import InputError, UsageError
+from .findings import finding
 from .fingerprint import (
     AUTOREGRESSIVE,
     COUNTED_LAYER,
@@ -20,7 +21,6 @@ from .fingerprint import (
     Finding,
     Fingerprint,
 )
-from .findings import finding
 from .models import counted, in_order, independent, paced
 from .models.check import misfit
 from .models.explanation import Explanation, weights
@@ -239,12 +239,16 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
         tokens = n
         needed = int(tokens * min(2 * CLEAR / max(lead, 0.2), 20.0))
         assert rival is not None
-        close = finding("V005", f"{best.model} leads {rival.model} by {lead:.1f} nats; about {needed} tokens are needed")
+        close = finding(
+            "V005", f"{best.model} leads {rival.model} by {lead:.1f} nats; about {needed} tokens are needed"
+        )
         return answer.undetermined(close, needed=needed, shares=shares, best=best)
     if best.layer != COUNTED_LAYER:
         distance, allowed = misfit(best, observed.arrays, seed)
         if distance > allowed:
-            text = f"{best.model} explains the gaps best, but differs from them by {distance:.2f} (at most {allowed:.2f})"
+            text = (
+                f"{best.model} explains the gaps best, but differs from them by {distance:.2f} (at most {allowed:.2f})"
+            )
             return answer.undetermined(finding("V004", text), shares=shares, best=best)
     return answer.determined(best, shares)
 

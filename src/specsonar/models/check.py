@@ -37,9 +37,11 @@ def misfit(best: Explanation, streams: Sequence[Arrays], seed: int) -> tuple[flo
     seen = np.concatenate([np.diff(s.t) for s in streams])
     tick = max(s.resolution for s in streams)
     finest = max(1e-6, 0.6 * tick)
-    border = np.unique(np.quantile(seen[seen > finest], np.arange(1, BINS) / BINS)) if (seen > finest).any() else []
+    border = np.empty(0)
+    if (seen > finest).any():
+        border = np.unique(np.quantile(seen[seen > finest], np.arange(1, BINS) / BINS))
     # just below the deciles, so that a gap which comes again and again lies on one side with its neighbours
-    edges = np.concatenate(([finest], 0.97 * np.asarray(border)))
+    edges = np.concatenate(([finest], 0.97 * border))
     gaps = _variation(np.searchsorted(edges, seen), np.searchsorted(edges, made), edges.size + 1)
     runs = 0.0
     chance = np.sqrt(edges.size / max(seen.size, 1))
