@@ -14,7 +14,7 @@ function that is optimised is smooth.
 
 Ends: no step before the first one with a token exists; that first step is complete or has lost one token (the dropped
 first event of the stream); the last step with a token is cut by the length limit and weighted with P(B >= n) n!. A step
-without tokens between the two has probability EMPTY instead of 0, so that a pause does not make the likelihood zero; more
+without tokens between the two has probability EMPTY instead of 0, so that a pause does not make it all zero; more
 tokens at once than the steps in reach can have sent do (log-likelihood -inf).
 """
 
