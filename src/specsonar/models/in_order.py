@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
-from ..stats.gaps import Gaps, cuts, prepare
 from ..stats.bursts import law_penalty
+from ..stats.gaps import Gaps, cuts, prepare
 from ..stats.result import Arrays, LayerFit
 from . import buffered, direct, draw, late
 from .choose import Choice, choose
@@ -143,7 +143,11 @@ def _fixed(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
 
 
 def _burst_law(
-    one: FloatArray, free: FloatArray, went: FloatArray, stopped: FloatArray, one_loglik: float,
+    one: FloatArray,
+    free: FloatArray,
+    went: FloatArray,
+    stopped: FloatArray,
+    one_loglik: float,
     at_alpha: Callable[[float], float],
 ) -> dict[str, Any]:
     """The fields of a LayerFit that describe the burst law.
@@ -284,9 +288,7 @@ def _final_rounds(gaps: Gaps) -> int:
     return 15 if len(gaps) <= 2 * _SHAPE_TOKENS else 5
 
 
-def _start_late(
-    part: Gaps, grid: late.Grid, borders: list[float], *, per_token: bool
-) -> late.LateFit | None:
+def _start_late(part: Gaps, grid: late.Grid, borders: list[float], *, per_token: bool) -> late.LateFit | None:
     """Free hazards with room to spare, from the most likely of several borders between short and long gaps."""
     best: late.LateFit | None = None
     for cut in borders:
