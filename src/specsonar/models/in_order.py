@@ -233,7 +233,7 @@ def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:
 
 
 def _late(gaps: Gaps) -> list[Explanation]:
-    """The lateness filter with one delay a step, with one delay a token where gaps inside bursts are blurred, and M = 1."""
+    """The lateness filter with one delay a step, with one delay a token where bursts are blurred, and M = 1."""
     borders = cuts(gaps)
     step = float(np.median(gaps.gap[gaps.gap > borders[0]]))
     grid = late.make_grid(gaps, step)
