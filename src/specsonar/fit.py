@@ -21,7 +21,7 @@ from .fingerprint import (
     Finding,
     Fingerprint,
 )
-from .models import counted, in_order, independent, paced
+from .models import comb_explain, counted, in_order, paced
 from .models.check import misfit
 from .models.explanation import Explanation, weights
 from .stats.gaps import tick_of
@@ -214,10 +214,7 @@ def _explain_times(observed: Observed, tell: Progress) -> list[Explanation]:
         return in_order.explain_plain(observed.arrays)
     found = in_order.explain(observed.arrays)
     tell(0.5, "fitting")
-    if hasattr(independent, "plausible") and independent.plausible(observed.arrays):
-        fit = independent.fit(observed.arrays)
-        model = SPECULATIVE if fit.max_burst > 1 else AUTOREGRESSIVE
-        found.append(Explanation(model, INDEPENDENT_LAYER, fit.loglik, float(fit.parameters), fit))
+    found += comb_explain.explain(observed.arrays)
     even = paced.explain(observed.arrays, found)
     return found + ([even] if even is not None else [])
 

@@ -281,7 +281,10 @@ def _length(fit: LayerFit) -> tuple[float, float]:
     trials = float((np.cumsum(fit.burst_counts[::-1])[::-1][:-1]).sum())
     ideal = np.sqrt(fit.alpha * (1 - fit.alpha) / max(trials, 1.0))
     loss = max(fit.alpha_se / ideal, 1.0) if ideal > 0 and np.isfinite(fit.alpha_se) else 1.0
-    return fit.extra.get("length", mean_burst(fit.hazards)), spread * float(min(loss, 5.0))
+    se = spread * float(min(loss, 5.0))
+    law, seen = mean_burst(fit.hazards), fit.extra.get("length", float("nan"))
+    # tokens over steps is what a server's counters show; the law knows that the limit cuts the last burst
+    return (seen if abs(seen - law) < 0.5 * se else law), se
 
 
 def _steps(fit: LayerFit, arrays: Sequence[Arrays]) -> int:

@@ -56,10 +56,12 @@ def late(p: Parameters, grid: Grid, tokens: int, rng: np.random.Generator) -> Fl
     return np.concatenate(([0.0], arrival)) if arrival[0] > 0 else arrival
 
 
-def independent(hazards: FloatArray, step: float, sigma: float, tokens: int, rng: np.random.Generator) -> FloatArray:
+def independent(
+    hazards: FloatArray, step: float, step_sd: float, sigma: float, tokens: int, rng: np.random.Generator
+) -> FloatArray:
     """Sorted event times with a delay of its own for each token, seconds; `hazards` of shape (M-1,)."""
     sizes = bursts(hazards, tokens, rng)
-    ready = np.repeat(step * np.arange(1, sizes.size + 1), sizes)
+    ends = np.cumsum(np.maximum(step + step_sd * rng.standard_normal(sizes.size), 0.05 * step))
+    ready = np.repeat(ends, sizes)
     times: FloatArray = np.sort(ready + sigma * rng.standard_normal(ready.size))
-    times -= times[0]
-    return times
+    return np.asarray(times - times[0])

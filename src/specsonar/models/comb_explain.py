@@ -1,0 +1,68 @@
+"""The independent layer's explanations: what a fitted comb may mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..fingerprint import AUTOREGRESSIVE, BUFFERED, FIXED_CHUNKS, INDEPENDENT_LAYER, SPECULATIVE
+from ..stats.bursts import law_penalty
+from ..stats.result import Arrays, LayerFit
+from . import draw, independent
+from .buffered import FEWEST, burst_loglik, sizes_loglik
+from .direct import SLIP
+from .explanation import Explanation
+
+MOST_TOKENS = 60_000
+"""More tokens than this add nothing that the first ones have not settled; the comb's cost is high."""
+
+
+def explain(streams: Sequence[Arrays]) -> list[Explanation]:
+    """Speculation, plain decoding, fixed chunks or a buffer, each with a delay of its own for every token.
+
+    Nothing where the layer is out of the question: `independent.plausible` says so.
+    """
+    streams = _some(streams)
+    if not independent.plausible(streams):
+        return []
+    fit = independent.fit(streams)
+    if fit.max_burst == 1:
+        return [_explanation(AUTOREGRESSIVE, fit, fit.loglik, 0.0)]
+    counts = fit.burst_counts
+    went = np.append(np.cumsum(counts[::-1])[::-1][1:], 0.0)
+    one, free = (law_penalty(went[:-1], counts[:-1], rule) for rule in ("one", "free"))
+    loglik, penalty = max((fit.alpha_loglik, one), (fit.loglik, free), key=lambda pair: pair[0] - pair[1])
+    without = fit.loglik - burst_loglik(np.append(fit.hazards, 0.0), went, counts)
+    chunk = int(np.argmax(counts)) + 1
+    slips = float(counts.sum() - counts[chunk - 1])
+    found = [_explanation(SPECULATIVE, fit, loglik, penalty)]
+    if chunk > 1:
+        extra = {"chunk": float(chunk)}
+        found.append(
+            Explanation(FIXED_CHUNKS, INDEPENDENT_LAYER, without + slips * np.log(SLIP), _gap_laws(fit), fit, extra)
+        )
+    sizes = [b.astype(np.float64) for b in fit.bursts if b.size >= 3]
+    if sum(b.size for b in sizes) >= 8 and np.concatenate(sizes).mean() >= FEWEST:
+        walk, pace = sizes_loglik([fit.step_s * np.arange(b.size) for b in sizes], sizes)
+        extra = {"flush_s": fit.step_s, "pace_s": pace}
+        found.append(Explanation(BUFFERED, INDEPENDENT_LAYER, without + walk, _gap_laws(fit) + 3.0, fit, extra))
+    return found
+
+
+def _some(streams: Sequence[Arrays]) -> Sequence[Arrays]:
+    """The first streams, up to about `MOST_TOKENS`."""
+    ends = np.cumsum([s.t.size for s in streams])
+    return streams[: int(np.searchsorted(ends, MOST_TOKENS)) + 1]
+
+
+def _gap_laws(fit: LayerFit) -> float:
+    """Free parameters beside the burst law."""
+    return float(fit.parameters - (fit.max_burst - 1))
+
+
+def _explanation(model: str, fit: LayerFit, loglik: float, penalty: float) -> Explanation:
+    return Explanation(
+        model, INDEPENDENT_LAYER, loglik, _gap_laws(fit), fit, penalty=penalty,
+        draw=lambda n, rng: draw.independent(fit.hazards, fit.step_s, fit.step_sd, fit.jitter_s, n, rng),
+    )  # fmt: skip
