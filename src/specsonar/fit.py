@@ -42,6 +42,9 @@ ENOUGH: Final = 150
 CLEAR: Final = 3.0
 """Lead in nats over the best rival at which an explanation counts as found (odds of 20 to 1)."""
 
+SURE_PERIOD: Final = 7.0
+"""Lead in nats of the step over other steps below which it may be the wrong one (no wrong one led by 2)."""
+
 FEW_BURSTS: Final = 3.0
 """Bursts of two tokens or more below which a stream is plain decoding with a coincidence."""
 
@@ -212,9 +215,10 @@ def _explain_times(observed: Observed, tell: Progress) -> list[Explanation]:
     if observed.count_source == ONE_EACH and steps_are_events:
         # the engine sends a step in one event, and every event holds one token
         return in_order.explain_plain(observed.arrays)
-    found = in_order.explain(observed.arrays)
-    tell(0.5, "fitting")
-    found += comb_explain.explain(observed.arrays)
+    comb = comb_explain.explain(observed.arrays)
+    tell(0.4, "fitting")
+    beat = max((e.loglik for e in comb), default=-np.inf)
+    found = [*in_order.explain(observed.arrays, beat=beat), *comb]
     even = paced.explain(observed.arrays, found)
     return found + ([even] if even is not None else [])
 
@@ -230,7 +234,7 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
     best = ranked[0]
     rival = next((e for e in ranked if e.model != best.model), None)
     lead = best.score(n) - rival.score(n) if rival is not None else np.inf
-    if best.layer == INDEPENDENT_LAYER and best.fit is not None and best.fit.extra["period_margin"] < CLEAR:
+    if best.layer == INDEPENDENT_LAYER and best.fit is not None and best.fit.extra["period_margin"] < SURE_PERIOD:
         return answer.ridge(best, shares)
     if lead < CLEAR:
         tokens = n

@@ -2,9 +2,10 @@
 
 A timer, a buffer of bytes, a proxy, or a client that reads in blocks makes bursts that look like speculation. But the
 number of tokens delivered then follows the clock: N(t) stays within a bounded distance of t / s, while under
-speculation it walks away from every straight line. So the sizes are predicted by a local-level model (Harvey 1989):
+speculation it walks away from every straight line. So the sizes are predicted by a local-level model (Harvey 1989)
+of whole tokens:
 
-    N_r = A_r / s + level_r + e_r,   level_r = level_{r-1} + w_r,   Var(e) >= 1/12 (whole tokens)
+    N_r = floor(A_r / s + level_r + e_r),   level_r = level_{r-1} + w_r
 
 and the rest, the law of the gaps between flushes, is the same as for speculation.
 """
@@ -17,14 +18,28 @@ import numpy.typing as npt
 from ..fingerprint import BUFFERED, IN_ORDER_LAYER
 from ..stats.gaps import Gaps
 from .explanation import Explanation
+from .late import normal_cdf
 
 FloatArray = npt.NDArray[np.float64]
 
 FEWEST = 1.5
 """Tokens a flush, on average, below which a buffer would make no difference to anybody."""
 
-_LEVEL = np.geomspace(1e-4, 30.0, 18)
-_NOISE = np.concatenate(([1 / 12], 1 / 12 + np.geomspace(0.02, 30.0, 12)))
+_CELL = 0.1
+_GRID = np.arange(-40, 50) * _CELL
+_MARGIN = 80
+_LEVEL = np.array([0.0, 0.05, 0.15, 0.4, 1.2])
+_NOISE = np.array([0.03, 0.12, 0.3, 0.8])
+"""Tokens: noise of the production between two flushes, which stays; and of the flush, which does not."""
+
+
+def _kernel(sd: float) -> FloatArray:
+    reach = int(np.ceil(4 * sd / _CELL))
+    k = np.exp(-0.5 * (np.arange(-reach, reach + 1) * _CELL / sd) ** 2) if sd > 0 else np.ones(1)
+    return np.asarray(k / k.sum())
+
+
+_KERNELS = [_kernel(float(sd)) for sd in _LEVEL]
 
 
 def explain(
@@ -56,7 +71,7 @@ def explain(
     steady = bool(np.mean(np.abs(gap / period - np.rint(gap / period)) < 0.02) > 0.9)
     return [
         Explanation(
-            BUFFERED, IN_ORDER_LAYER, loglik - burst_loglik(hazards, went, stopped) + walk, parameters + 3.0, None,
+            BUFFERED, IN_ORDER_LAYER, loglik - burst_loglik(hazards, went, stopped) + walk, parameters + 1.0, None,
             {"flush_s": period if steady else float("nan"), "pace_s": pace},
         )
     ]  # fmt: skip
@@ -69,7 +84,10 @@ def burst_loglik(hazards: FloatArray, went: FloatArray, stopped: FloatArray) -> 
 
 
 def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray]) -> tuple[float, float]:
-    """Log-likelihood of the sizes given the flush times under the local-level model, and the production time.
+    """Log-likelihood of the sizes given the flush times, and the production time.
+
+    What is known after each flush is the distribution of x = A / s + level - N on a grid; a flush that brings n tokens
+    after time g moves it by g / s - n and spreads it by the level's noise, and then 0 <= x + e < 1 must hold.
 
     Parameters
     ----------
@@ -78,25 +96,45 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray]) -> tuple[fl
 
     Returns
     -------
-    nats, the maximum over a grid of the two variances (Kalman filter, diffuse start), and seconds per token.
+    nats, the maximum over a few sizes of the two noises, and seconds per token.
     """
     span = sum(float(f[-1] - f[0]) for f in flushes if f.size > 1)
     tokens = sum(float(s[1:].sum()) for s in sizes)
     pace = span / max(tokens, 1.0)
-    level, noise = (v.ravel() for v in np.meshgrid(_LEVEL, _NOISE))
-    total = np.zeros(level.size)
+    inside = normal_cdf((1.0 - _GRID) / _NOISE[:, None]) - normal_cdf(-_GRID / _NOISE[:, None])
+    total = np.zeros((_LEVEL.size, _NOISE.size))
     for at, size in zip(flushes, sizes, strict=True):
-        observed = np.cumsum(size) - (at - at[0]) / pace
-        mean = np.full(level.size, observed[0])
-        variance = noise.copy()
-        for y in observed[1:]:
-            variance = variance + level
-            spread = variance + noise
-            miss = y - mean
-            total -= 0.5 * (np.log(2 * np.pi * spread) + miss * miss / spread)
-            gain = variance / spread
-            mean = mean + gain * miss
-            variance = variance * (1 - gain)
+        start = np.where((_GRID >= 0) & (_GRID < 1), 1.0, 1e-6)
+        known = np.broadcast_to(start / start.sum(), (_LEVEL.size, _NOISE.size, _GRID.size))
+        for move in np.diff(at) / pace - size[1:]:
+            known = _moved(known, move) * inside
+            mass = known.sum(-1)
+            total += np.log(np.maximum(mass, 1e-12))
+            known = known / np.maximum(mass, 1e-300)[..., None]
         # the first size fixes the level; any law would have had to say it
         total -= np.log(max(float(size.max()), 1.0))
     return float(total.max()), pace
+
+
+def _moved(known: FloatArray, move: float) -> FloatArray:
+    """`known`, shape (levels, noises, grid), shifted by `move` tokens and spread by each level's noise."""
+    steps = move / _CELL
+    whole = int(np.floor(steps))
+    part = steps - whole
+    size = _GRID.size
+    wide = np.zeros((*known.shape[:2], size + 2 * _MARGIN))
+    first = whole + _MARGIN
+    if not 0 <= first < 2 * _MARGIN:
+        return np.full(known.shape, 1e-9)
+    wide[..., first : first + size] = (1 - part) * known
+    wide[..., first + 1 : first + 1 + size] += part * known
+    spread = np.stack([_smooth(row, kernel) for row, kernel in zip(wide, _KERNELS, strict=True)])
+    # a little everywhere, so that one odd flush does not end the explanation
+    return spread[..., _MARGIN : _MARGIN + size] + 1e-6 / size
+
+
+def _smooth(rows: FloatArray, kernel: FloatArray) -> FloatArray:
+    """Each row convolved with `kernel`, same length."""
+    if kernel.size == 1:
+        return rows
+    return np.apply_along_axis(np.convolve, -1, rows, kernel, mode="same")

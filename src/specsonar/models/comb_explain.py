@@ -1,4 +1,9 @@
-"""The independent layer's explanations: what a fitted comb may mean."""
+"""The independent layer's explanations: what a fitted comb may mean.
+
+With a delay of its own for every token, two never arrive at the same instant. Where the clock shows ties, each has
+the probability density times tick, so that the likelihood is of the same data as that of the in-order layer, which
+gives ties a probability of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..fingerprint import AUTOREGRESSIVE, BUFFERED, FIXED_CHUNKS, INDEPENDENT_LAYER, SPECULATIVE
+from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, INDEPENDENT_LAYER, SPECULATIVE
 from ..stats.bursts import law_penalty
+from ..stats.gaps import FINEST, prepare
 from ..stats.result import Arrays, LayerFit
 from . import draw, independent
-from .buffered import FEWEST, burst_loglik, sizes_loglik
+from .buffered import burst_loglik
 from .direct import SLIP
 from .explanation import Explanation
 
@@ -19,7 +25,7 @@ MOST_TOKENS = 60_000
 
 
 def explain(streams: Sequence[Arrays]) -> list[Explanation]:
-    """Speculation, plain decoding, fixed chunks or a buffer, each with a delay of its own for every token.
+    """Speculation, plain decoding or fixed chunks, with a delay of its own for every token.
 
     Nothing where the layer is out of the question: `independent.plausible` says so.
     """
@@ -27,26 +33,23 @@ def explain(streams: Sequence[Arrays]) -> list[Explanation]:
     if not independent.plausible(streams):
         return []
     fit = independent.fit(streams)
+    gaps = prepare(streams)
+    ties = float(gaps.zero.sum()) * float(np.log(max(gaps.tick, FINEST)))
     if fit.max_burst == 1:
-        return [_explanation(AUTOREGRESSIVE, fit, fit.loglik, 0.0)]
+        return [_explanation(AUTOREGRESSIVE, fit, fit.loglik + ties, 0.0)]
     counts = fit.burst_counts
     went = np.append(np.cumsum(counts[::-1])[::-1][1:], 0.0)
     one, free = (law_penalty(went[:-1], counts[:-1], rule) for rule in ("one", "free"))
     loglik, penalty = max((fit.alpha_loglik, one), (fit.loglik, free), key=lambda pair: pair[0] - pair[1])
-    without = fit.loglik - burst_loglik(np.append(fit.hazards, 0.0), went, counts)
+    found = [_explanation(SPECULATIVE, fit, loglik + ties, penalty)]
     chunk = int(np.argmax(counts)) + 1
-    slips = float(counts.sum() - counts[chunk - 1])
-    found = [_explanation(SPECULATIVE, fit, loglik, penalty)]
     if chunk > 1:
+        without = fit.loglik + ties - burst_loglik(np.append(fit.hazards, 0.0), went, counts)
+        slips = float(counts.sum() - counts[chunk - 1])
         extra = {"chunk": float(chunk)}
         found.append(
             Explanation(FIXED_CHUNKS, INDEPENDENT_LAYER, without + slips * np.log(SLIP), _gap_laws(fit), fit, extra)
         )
-    sizes = [b.astype(np.float64) for b in fit.bursts if b.size >= 3]
-    if sum(b.size for b in sizes) >= 8 and np.concatenate(sizes).mean() >= FEWEST:
-        walk, pace = sizes_loglik([fit.step_s * np.arange(b.size) for b in sizes], sizes)
-        extra = {"flush_s": fit.step_s, "pace_s": pace}
-        found.append(Explanation(BUFFERED, INDEPENDENT_LAYER, without + walk, _gap_laws(fit) + 3.0, fit, extra))
     return found
 
 

@@ -33,12 +33,20 @@ _RIVAL_TOKENS = 24_000
 
 _REFIT_ROUNDS = 3
 
+_HOPELESS = 100.0
+"""Nats that a rough fit may stay behind another layer and still catch up."""
 
-def explain(streams: Sequence[Arrays]) -> list[Explanation]:
-    """Every explanation of the in-order layer, fitted; not sorted."""
+
+def explain(streams: Sequence[Arrays], *, beat: float = -np.inf) -> list[Explanation]:
+    """Every explanation of the in-order layer, fitted; not sorted.
+
+    Parameters
+    ----------
+    beat : log-likelihood that another layer reached; where a rough fit stays far below it, no finer one is made.
+    """
     gaps = prepare(streams)
     part = _part(gaps, _RIVAL_TOKENS)
-    found = _explain(part)
+    found = _explain(part, beat if part is gaps else -np.inf)
     if part is gaps:
         return found
     best = max(found, key=lambda e: e.score(len(part)))
@@ -47,7 +55,7 @@ def explain(streams: Sequence[Arrays]) -> list[Explanation]:
     return [replace(best, fit=best.refit(gaps)), *(e for e in found if e is not best)]
 
 
-def _explain(gaps: Gaps) -> list[Explanation]:
+def _explain(gaps: Gaps, beat: float) -> list[Explanation]:
     found: list[Explanation] = []
     plain = direct.fit_plain(gaps)
     found.append(_plain_direct(gaps, plain))
@@ -59,7 +67,7 @@ def _explain(gaps: Gaps) -> list[Explanation]:
     found.append(_fixed(gaps, choice))
     found += buffered.explain(gaps, runs.new, runs.hazards, runs.went, runs.stopped, runs.loglik, _DIRECT_RUNS)
     if _lateness_matters(gaps, choice.best):
-        found += _late(gaps)
+        found += _late(gaps, beat)
     return found
 
 
@@ -232,7 +240,7 @@ def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:
     return trade < -0.1 or bool(outsized) or bool(rare) or blurred
 
 
-def _late(gaps: Gaps) -> list[Explanation]:
+def _late(gaps: Gaps, beat: float) -> list[Explanation]:
     """The lateness filter with one delay a step, with one delay a token where bursts are blurred, and M = 1."""
     borders = cuts(gaps)
     step = float(np.median(gaps.gap[gaps.gap > borders[0]]))
@@ -248,9 +256,10 @@ def _late(gaps: Gaps) -> list[Explanation]:
         for per_token in ((False, True) if blurred else (False,))
     ]
     wide = max((w for w in starts if w is not None), key=lambda w: w.loglik, default=None)
+    if wide is not None and part is gaps and wide.loglik < beat - _HOPELESS:
+        return found
     if wide is not None:
         found += _speculative_late(gaps, grid, part, part_grid, wide)
-        found.append(_fixed_late(gaps, grid, wide))
     cut = borders[0]
     start = late.initial(part, part_grid, cut, step, 1, per_token=False)
     plain = late.em(part, part_grid, start, rounds=25, tolerance=0.2)
@@ -263,11 +272,11 @@ def _late(gaps: Gaps) -> list[Explanation]:
     return found
 
 
-def _fixed_late(gaps: Gaps, grid: late.Grid, wide: late.LateFit) -> Explanation:
+def _fixed_late(gaps: Gaps, grid: late.Grid, bursts: late.LateFit) -> Explanation:
     """Constant bursts of the most frequent size, on a link with delays."""
-    chunk = max(2, int(np.argmax(wide.stopped)) + 1)
+    chunk = max(2, int(np.argmax(bursts.stopped)) + 1)
     hazards = np.append(np.full(chunk - 1, 1.0 - direct.SLIP), 0.0)
-    fixed = late.em(gaps, grid, replace(wide.parameters, hazards=hazards), rule="fixed", rounds=4)
+    fixed = late.em(gaps, grid, replace(bursts.parameters, hazards=hazards), rule="fixed", rounds=6)
     return Explanation(FIXED_CHUNKS, IN_ORDER_LAYER, fixed.loglik, _LATE, None, {"chunk": float(chunk)})
 
 
@@ -296,7 +305,7 @@ def _start_late(part: Gaps, grid: late.Grid, borders: list[float], *, per_token:
         guess = int(np.clip(np.quantile(runs, 0.9) if runs.size else 2, 2, _LARGEST_LATE))
         step = float(np.median(part.gap[part.gap > cut]))
         start = late.initial(part, grid, cut, step, guess + 2, per_token=per_token)
-        found = late.em(part, grid, start, rounds=8 if len(borders) > 1 else 25, tolerance=0.2)
+        found = late.em(part, grid, start, rounds=5 if len(borders) > 1 else 25, tolerance=0.2)
         if np.isfinite(found.loglik) and (best is None or found.loglik > best.loglik):
             best = found
     if best is not None and len(borders) > 1:
@@ -337,6 +346,7 @@ def _speculative_late(
     )  # fmt: skip
     return [
         speculative,
+        _fixed_late(gaps, grid, final),
         *buffered.explain(gaps, final.new, p.hazards, final.went, final.stopped, final.loglik, _LATE),
     ]
 

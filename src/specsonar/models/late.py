@@ -229,7 +229,7 @@ def _jitter(grid: Grid, p: Parameters) -> float:
     """Standard deviation of the delays without their largest 2%: a stall is not jitter, and has its own finding."""
     mass = (p.weights @ grid.density) * grid.delta
     u = (np.arange(grid.cells) + 0.5) * grid.delta
-    kept = np.where(np.cumsum(mass) <= 0.98 * mass.sum(), mass, 0.0)
+    kept = np.where(np.cumsum(mass) - mass <= 0.98 * mass.sum(), mass, 0.0)
     mean = (kept @ u) / kept.sum()
     return float(sqrt(max(kept @ (u - mean) ** 2 / kept.sum(), 0.0)))
 
