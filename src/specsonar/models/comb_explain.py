@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, INDEPENDENT_LAYER, SPECULATIVE
-from ..stats.bursts import law_penalty
+from ..stats.bursts import law_penalty, oddity
 from ..stats.gaps import FINEST, prepare
 from ..stats.result import Arrays, LayerFit
 from . import draw, independent
@@ -41,7 +41,7 @@ def explain(streams: Sequence[Arrays]) -> list[Explanation]:
     went = np.append(np.cumsum(counts[::-1])[::-1][1:], 0.0)
     one, free = (law_penalty(went[:-1], counts[:-1], rule) for rule in ("one", "free"))
     loglik, penalty = max((fit.alpha_loglik, one), (fit.loglik, free), key=lambda pair: pair[0] - pair[1])
-    found = [_explanation(SPECULATIVE, fit, loglik + ties, penalty)]
+    found = [_explanation(SPECULATIVE, fit, loglik + ties, penalty + oddity(went[:-1], counts[:-1]))]
     chunk = int(np.argmax(counts)) + 1
     if chunk > 1:
         without = fit.loglik + ties - burst_loglik(np.append(fit.hazards, 0.0), went, counts)

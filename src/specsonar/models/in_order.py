@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
-from ..stats.bursts import law_penalty
+from ..stats.bursts import law_penalty, oddity
 from ..stats.gaps import Gaps, cuts, prepare
 from ..stats.result import Arrays, LayerFit
 from . import buffered, direct, draw, late
@@ -121,7 +121,8 @@ def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explana
     return Explanation(
         SPECULATIVE, IN_ORDER_LAYER, best.loglik, _DIRECT_RUNS, _direct_layer(gaps, choice),
         draw=lambda n, rng: draw.direct(best.hazards, best.inside, best.between, n, rng),
-        penalty=law_penalty(best.went[:-1], best.stopped[:-1], choice.rule), refit=refit,
+        penalty=law_penalty(best.went[:-1], best.stopped[:-1], choice.rule) + oddity(best.went[:-1], best.stopped[:-1]),
+        refit=refit,
     )  # fmt: skip
 
 
@@ -342,7 +343,8 @@ def _speculative_late(
     speculative = Explanation(
         SPECULATIVE, IN_ORDER_LAYER, final.loglik, _LATE, _late_layer(gaps, grid, final, choice),
         draw=lambda n, rng: draw.late(p, grid, n, rng),
-        penalty=law_penalty(final.went[:-1], final.stopped[:-1], choice.rule), refit=refit,
+        penalty=law_penalty(final.went[:-1], final.stopped[:-1], choice.rule) + oddity(final.went[:-1], final.stopped[:-1]),
+        refit=refit,
     )  # fmt: skip
     return [
         speculative,

@@ -87,3 +87,30 @@ def law_penalty(went: npt.ArrayLike, stopped: npt.ArrayLike, rule: str) -> float
         best = (a * np.log(a / n) if a > 0 else 0.0) + (b * np.log(b / n) if b > 0 else 0.0)
         total += best - (lgamma(a + 1) + lgamma(b + 1) - lgamma(n + 2))
     return float(total)
+
+
+ODD = 50.0
+"""Nats against drafts that are never rejected at first and mostly rejected later; see `oddity`."""
+
+
+def oddity(went: npt.ArrayLike, stopped: npt.ArrayLike) -> float:
+    """`ODD` where no burst of one token was seen although a later position mostly ends the burst; else 0.0.
+
+    A draft's first token is the easiest to get wrong at least sometimes: acceptance by position is level, or rises, in
+    every published and recorded law. What collects tokens (buffers, intervals) makes the opposite: nothing below a
+    size, little above it. The amount is finite, so that enough data overrule it (a server can be told to accept just
+    so).
+
+    Parameters
+    ----------
+    went, stopped : shape (M-1,), bursts that continued past, and that stopped at, j = 1..M-1.
+
+    >>> oddity([100, 10], [0, 90]), oddity([80, 64], [20, 16]), oddity([100], [0])
+    (50.0, 0.0, 0.0)
+    """
+    w, s = np.asarray(went, np.float64), np.asarray(stopped, np.float64)
+    n = w + s
+    if w.size < 2 or n[0] < 20 or s[0] > 0.005 * n[0] + 0.5:
+        return 0.0
+    later = n[1:] >= 10
+    return ODD if bool((later & (w[1:] < 0.5 * n[1:])).any()) else 0.0
