@@ -80,7 +80,10 @@ class Report:
             self._estimate(float(a), *intervals.share(float(a), float(s) * widen_alpha, self.level, for_alpha.freedom), how)
             for a, s in zip(fit.hazards, fit.hazards_se, strict=True)
         )
-        mean = self._estimate(length, *self._length_interval(length, length_se, burst, freedom), how)
+        # tokens over steps is what a server's counters show; the interval is about the law, whose last burst is whole
+        low, high = self._length_interval(length, length_se, burst, freedom)
+        mean = self._estimate(float(np.clip(fit.extra.get("length", length), low, high)), low, high, how)
+        length = mean.value
         step = self._step(fit)
         rate_se = intervals.log_ratio((length, fit.step_s), (length_se, fit.step_se)) * length / fit.step_s
         rate = self._positive(length / fit.step_s, rate_se, "acceptance length over step")
@@ -281,10 +284,7 @@ def _length(fit: LayerFit) -> tuple[float, float]:
     trials = float((np.cumsum(fit.burst_counts[::-1])[::-1][:-1]).sum())
     ideal = np.sqrt(fit.alpha * (1 - fit.alpha) / max(trials, 1.0))
     loss = max(fit.alpha_se / ideal, 1.0) if ideal > 0 and np.isfinite(fit.alpha_se) else 1.0
-    se = spread * float(min(loss, 5.0))
-    law, seen = mean_burst(fit.hazards), fit.extra.get("length", float("nan"))
-    # tokens over steps is what a server's counters show; the law knows that the limit cuts the last burst
-    return (seen if abs(seen - law) < 0.5 * se else law), se
+    return mean_burst(fit.hazards), spread * float(min(loss, 5.0))
 
 
 def _steps(fit: LayerFit, arrays: Sequence[Arrays]) -> int:

@@ -137,7 +137,7 @@ def _direct_layer(gaps: Gaps, choice: Choice[direct.DirectFit]) -> LayerFit:
     return LayerFit(
         layer=IN_ORDER_LAYER, max_burst=best.max_burst, loglik_by_burst=choice.logliks,
         step_s=step, step_se=se, step_sd=sd, jitter_s=jitter, jitter_se=jitter_se,
-        parameters=int(_DIRECT_RUNS) + choice.size, loglik=best.loglik, bursts=tuple(_sizes(best.new, gaps)),
+        parameters=int(_DIRECT_RUNS) + choice.size, loglik=best.loglik, bursts=tuple(_sizes(best.new, gaps, best.max_burst)),
         extra={"length": len(gaps) / max(float(best.new.sum()), 1.0)},
         **_burst_law(one.hazards, free.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip
@@ -214,12 +214,15 @@ def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, flo
     return mean, se, float(np.sqrt(variance)), jitter, jitter_se
 
 
-def _sizes(new: FloatArray, gaps: Gaps) -> list[npt.NDArray[np.int64]]:
-    """Complete bursts of each piece under the posterior: without the prefill's token and the burst cut at the end."""
+def _sizes(new: FloatArray, gaps: Gaps, max_burst: int) -> list[npt.NDArray[np.int64]]:
+    """Complete bursts of each piece under the posterior: without the prefill's token and the burst cut at the end.
+
+    Larger ones than M are steps that a stall piled up; which is which is not known, and they are left out.
+    """
     sizes = []
     for begin, end in zip(gaps.offsets[:-1], gaps.offsets[1:], strict=True):
-        starts = np.flatnonzero(new[begin:end] > 0.5)
-        sizes.append(np.diff(starts).astype(np.int64))
+        whole = np.diff(np.flatnonzero(new[begin:end] > 0.5))
+        sizes.append(whole[whole <= max_burst].astype(np.int64))
     return sizes
 
 
@@ -233,7 +236,7 @@ def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:
     a, b = step[:-1] - step.mean(), step[1:] - step.mean()
     spread = float(step.var())
     trade = float((a * b).mean()) / spread if spread > 1e-12 else 0.0
-    sizes = np.concatenate(_sizes(best.new, gaps)) if len(gaps) else np.empty(0)
+    sizes = np.concatenate(_sizes(best.new, gaps, best.max_burst)) if len(gaps) else np.empty(0)
     outsized = sizes.size > 0 and (sizes >= sizes.max()).sum() <= 2
     rare = sizes.size > 0 and (sizes > 1).mean() < 0.1
     inner = gaps.gap[best.new < 0.5]
@@ -332,7 +335,8 @@ def _speculative_late(
         return late.em(part, part_grid, late.at(base, m), rule=rule, rounds=8)
 
     choice = choose(guess, guess + 8, trials.sum(), fit, reach=3)
-    final = late.em(gaps, grid, choice.best.parameters, rule=choice.rule, rounds=_final_rounds(gaps))
+    rough = late.em(gaps, grid, choice.best.parameters, rule=choice.rule, rounds=_final_rounds(gaps))
+    final = late.em(gaps, grid, late.polished(gaps, grid, rough.parameters), rule=choice.rule, rounds=4)
     p = final.parameters
 
     def refit(whole: Gaps) -> LayerFit:
@@ -374,7 +378,7 @@ def _late_layer(gaps: Gaps, grid: late.Grid, final: late.LateFit, choice: Choice
         layer=IN_ORDER_LAYER, max_burst=final.max_burst, loglik_by_burst=choice.logliks,
         step_s=final.mean_step, step_se=curvature_se(at_step, p.step, p.step_sd / np.sqrt(steps)),
         step_sd=p.step_sd, jitter_s=final.jitter, jitter_se=final.jitter / float(np.sqrt(2 * steps)),
-        parameters=int(_LATE) + choice.size, loglik=final.loglik, bursts=tuple(_sizes(final.new, gaps)),
+        parameters=int(_LATE) + choice.size, loglik=final.loglik, bursts=tuple(_sizes(final.new, gaps, final.max_burst)),
         extra={"per_token": float(p.per_token), "stray": p.stray, "length": len(gaps) / steps},
         **_burst_law(one, free, final.went, final.stopped, choice.fits["one"].loglik, at_alpha),
     )  # fmt: skip
