@@ -21,7 +21,7 @@ from .fingerprint import (
     Finding,
     Fingerprint,
 )
-from .models import comb_explain, counted, in_order, paced
+from .models import comb_explain, in_order, paced
 from .models.check import misfit
 from .models.explanation import Explanation, weights
 from .stats.gaps import tick_of
@@ -193,6 +193,9 @@ def _total(observed: Observed) -> int | None:
 
 def _explain_counted(observed: Observed) -> list[Explanation]:
     """Counts decide: constant ones are chunks, varying ones are bursts."""
+    # imported where it is used: it brings scipy, which recordings without counts never need
+    from .models import counted
+
     fit = counted.fit(observed.arrays)
     kind = counted.kind(observed.arrays, fit)
     if kind.name == counted.FIXED:

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from ..stats import period
-from ..stats.bursts import mean_burst
+from ..stats.baseline import alpha_from_mean
 from ..stats.combfit import Comb, Problem
 
 FloatArray = npt.NDArray[np.float64]
@@ -25,11 +24,7 @@ def alpha_for_mean(mean: float, max_burst: int) -> float:
     >>> round(alpha_for_mean(2.952, 4), 3)
     0.8
     """
-    if max_burst < 2 or mean <= mean_burst(np.full(max_burst - 1, 0.01)):
-        return 0.01
-    if mean >= mean_burst(np.full(max_burst - 1, 0.99)):
-        return 0.99
-    return float(brentq(lambda a: mean_burst(np.full(max_burst - 1, a)) - mean, 0.01, 0.99, xtol=1e-6))
+    return float(np.clip(alpha_from_mean(mean, max_burst), 0.01, 0.99)) if max_burst > 1 else 0.01
 
 
 def start_at(times: Sequence[FloatArray], step: float, spread: float, max_burst: int) -> Comb:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from ..stats.bursts import pmf
 from ..stats.comb import step_weights
@@ -114,6 +113,9 @@ class Tracked:
             return -loglik if np.isfinite(loglik) else 1e12
 
         options = {"eps": 1e-3, "maxiter": 10, "ftol": 1e-6}
+        # imported where it is used: half a second that most recordings never need
+        from scipy.optimize import minimize
+
         got = minimize(lose, np.zeros(3), method="L-BFGS-B", options=options, bounds=[(-3, 3)] * 3)
         return replace(_shifted(at, got.x, self.floor), loglik=-float(got.fun)) if -got.fun > at.loglik else at
 
