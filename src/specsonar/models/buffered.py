@@ -25,6 +25,9 @@ FloatArray = npt.NDArray[np.float64]
 FEWEST = 1.5
 """Tokens a flush, on average, below which a buffer would make no difference to anybody."""
 
+HOPELESS = 80.0
+"""Nats behind the bursts at which a buffer is given up."""
+
 _CELL = 0.1
 _GRID = np.arange(-40, 50) * _CELL
 _MARGIN = 80
@@ -65,13 +68,14 @@ def explain(
     flushed = sum(s.size for s in sizes)
     if flushed < 8 or sum(float(s.sum()) for s in sizes) < FEWEST * flushed:
         return []
-    walk, pace = sizes_loglik(flushes, sizes)
+    bursts = burst_loglik(hazards, went, stopped)
+    walk, pace = sizes_loglik(flushes, sizes, bursts - HOPELESS)
     gap = np.concatenate([np.diff(f) for f in flushes if f.size > 1])
     period = float(np.median(gap))
     steady = bool(np.mean(np.abs(gap / period - np.rint(gap / period)) < 0.02) > 0.9)
     return [
         Explanation(
-            BUFFERED, IN_ORDER_LAYER, loglik - burst_loglik(hazards, went, stopped) + walk, parameters + 1.0, None,
+            BUFFERED, IN_ORDER_LAYER, loglik - bursts + walk, parameters + 1.0, None,
             {"flush_s": period if steady else float("nan"), "pace_s": pace},
         )
     ]  # fmt: skip
@@ -83,7 +87,7 @@ def burst_loglik(hazards: FloatArray, went: FloatArray, stopped: FloatArray) -> 
     return float(went[:-1] @ np.log(a) + stopped[:-1] @ np.log1p(-a))
 
 
-def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray]) -> tuple[float, float]:
+def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray], least: float = -np.inf) -> tuple[float, float]:
     """Log-likelihood of the sizes given the flush times, and the production time.
 
     What is known after each flush is the distribution of x = A / s + level - N on a grid; a flush that brings n tokens
@@ -93,6 +97,7 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray]) -> tuple[fl
     ----------
     flushes : per stream, shape (r,), seconds; what arrives at flush r is what was produced before it.
     sizes : per stream, shape (r,), tokens.
+    least : below this the answer does not matter, and what was reached so far is returned.
 
     Returns
     -------
@@ -110,6 +115,8 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray]) -> tuple[fl
             known = _moved(known, move) * inside
             mass = known.sum(-1)
             total += np.log(np.maximum(mass, 1e-12))
+            if total.max() < least:
+                return float(total.max()), pace
             known = known / np.maximum(mass, 1e-300)[..., None]
         # the first size fixes the level; any law would have had to say it
         total -= np.log(max(float(size.max()), 1.0))

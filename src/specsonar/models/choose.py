@@ -84,8 +84,12 @@ def choose(start: int, largest: int, steps: float, fit: Callable[[int, str], F],
 
     def score(m: int) -> float:
         if m not in tried:
-            # at M = 2 the laws are the same, at M = 3 the last two
-            tried[m] = {rule: fit(m, rule) for rule in RULES if m > {"one": 1, "two": 3, "free": 2}[rule]}
+            tried[m] = {"one": fit(m, "one")}
+            # at M = 2 the laws are the same, at M = 3 the last two; the middle one lies between the others
+            if m > 2:
+                tried[m]["free"] = fit(m, "free")
+            if m > 3 and tried[m]["free"].loglik > tried[m]["one"].loglik + cost:
+                tried[m]["two"] = fit(m, "two")
         return max(scored(m, rule) for rule in tried[m])
 
     best = start
