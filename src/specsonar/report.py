@@ -10,7 +10,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from . import report_parts as parts
 from . import sentence
+from .findings import finding
 from .fingerprint import (
     AUTOREGRESSIVE,
     BUFFERED,
@@ -24,12 +26,10 @@ from .fingerprint import (
     Fingerprint,
     Histogram,
 )
-from .findings import finding
 from .models.choose import full_burst_bound
 from .models.explanation import Explanation
 from .stats import baseline as article
 from .stats import intervals
-from .stats.bursts import mean_burst, pmf
 from .stats.result import Arrays, LayerFit
 from .trace import Trace
 
@@ -37,8 +37,6 @@ FloatArray = npt.NDArray[np.float64]
 
 _NEAR: Final = 2.0
 """Nats within which another M is as good as the best."""
-
-_GAP_BINS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +60,11 @@ class Report:
         return self._speculative(best, fit, shares)
 
     def _speculative(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
-        dependence, for_alpha = _dependence(fit)
+        dependence, for_alpha = parts.dependence(fit)
         widen = float(np.sqrt(dependence.inflation))
         widen_alpha = float(np.sqrt(for_alpha.inflation))
-        notes = list(_speculation_notes(fit, dependence, self.level))
-        length, length_se = _length(fit)
+        notes = list(parts.speculation_notes(fit, dependence, self.level))
+        length, length_se = parts.length_of(fit)
         length_se *= widen
         freedom = dependence.freedom
         how = f"likelihood{', ' + dependence.method if dependence.method else ''}"
@@ -77,8 +75,8 @@ class Report:
             fit.alpha, *intervals.share(fit.alpha, fit.alpha_se * widen_alpha, self.level, for_alpha.freedom), how
         )
         positions = tuple(
-            self._estimate(float(a), *intervals.share(float(a), float(s) * widen_alpha, self.level, for_alpha.freedom), how)
-            for a, s in zip(fit.hazards, fit.hazards_se, strict=True)
+            self._estimate(a, *intervals.share(a, s * widen_alpha, self.level, for_alpha.freedom), how)
+            for a, s in zip(fit.hazards.tolist(), fit.hazards_se.tolist(), strict=True)
         )
         # tokens over steps is what a server's counters show; the interval is about the law, whose last burst is whole
         low, high = self._length_interval(length, length_se, burst, freedom)
@@ -99,12 +97,12 @@ class Report:
         return self._answer(
             SPECULATIVE, notes, shares, best, max_burst=burst, acceptance_rate=acceptance,
             acceptance_by_position=positions, acceptance_length=mean, step_ms=step, jitter_ms=self._jitter(fit),
-            tokens_per_s=rate, efficiency=efficiency, gap_tokens=gap, steps=_steps(fit, self.arrays),
-            burst_sizes=_size_histogram(fit),
+            tokens_per_s=rate, efficiency=efficiency, gap_tokens=gap, steps=parts.steps_of(fit, self.arrays),
+            burst_sizes=parts.size_histogram(fit),
         )  # fmt: skip
 
     def _length_interval(self, length: float, se: float, burst: Estimate, freedom: float) -> tuple[float, float]:
-        """Between 1 and M where M is known: a score interval of (E[B] - 1) / (M - 1); else a logarithmic one above 1."""
+        """Between 1 and M where M is known, a score interval of (E[B] - 1) / (M - 1); else a logarithmic one."""
         if burst.high is None:
             return intervals.positive(length, se, self.level, freedom, 1.0)
         room = burst.value - 1.0
@@ -114,7 +112,9 @@ class Report:
     def _autoregressive(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
         one = Estimate(1.0, 1.0, 1.0, self.level, "every step gives one token")
         notes = [finding("V007", "a draft that is never accepted would look the same")]
-        rate = self._positive(1 / fit.step_s, fit.step_se / fit.step_s**2, "one over the step") if fit.step_s > 0 else None
+        rate = None
+        if fit.step_s > 0:
+            rate = self._positive(1 / fit.step_s, fit.step_se / fit.step_s**2, "one over the step")
         return self._answer(
             AUTOREGRESSIVE, notes, shares, best, max_burst=one, acceptance_length=one, step_ms=self._step(fit),
             jitter_ms=self._jitter(fit), tokens_per_s=rate, efficiency=one,
@@ -158,7 +158,7 @@ class Report:
         events = sum(a.t.size for a in self.arrays)
         shares: dict[str, float] = {}
         fit = step.fit if step is not None else None
-        timing = {"step_ms": self._step(fit), "jitter_ms": self._jitter(fit)} if fit is not None else {}
+        timing: dict[str, Any] = {"step_ms": self._step(fit), "jitter_ms": self._jitter(fit)} if fit is not None else {}
         if total is None:
             why = finding("Q007", "neither the events' token counts nor their total are known")
             return self._answer(UNDETERMINED, [why], shares, step, rate_known=False, **timing)
@@ -167,7 +167,8 @@ class Report:
         mean = (total - streams) / steps if steps else float("nan")
         # the first event is the prefill's token; the spread of bursts is unknown, at most that of sizes 1..2 mean - 1
         spread = max(mean - 1.0, 0.0) / np.sqrt(3.0) / np.sqrt(max(steps, 1))
-        length = self._estimate(mean, *intervals.positive(mean, float(spread), self.level, floor=1.0), "total over events")
+        low, high = intervals.positive(mean, float(spread), self.level, floor=1.0)
+        length = self._estimate(mean, low, high, "total over events")
         notes = [finding("Q007", f"{total} tokens in {events} events: {mean:.2f} a step, largest burst unknown")]
         whole = abs(mean - round(mean)) * steps < 2.0
         verdict = AUTOREGRESSIVE if mean < 1.02 else UNDETERMINED if whole else SPECULATIVE
@@ -178,7 +179,8 @@ class Report:
             se = intervals.log_ratio((mean, fit.step_s), (float(spread), fit.step_se)) * mean / fit.step_s
             rate = self._positive(mean / fit.step_s, se, "acceptance length over step")
         return self._answer(
-            verdict, notes, shares, step, acceptance_length=length, tokens_per_s=rate, steps=steps, tokens=total, **timing
+            verdict, notes, shares, step, acceptance_length=length, tokens_per_s=rate, steps=steps, tokens=total,
+            **timing,
         )  # fmt: skip
 
     def _answer(
@@ -189,15 +191,25 @@ class Report:
         fields: dict[str, Any] = dict.fromkeys(_ESTIMATES)
         fields |= {"steps": None, "burst_sizes": None} | known
         length: Estimate | None = fields["acceptance_length"]
-        notes = [*self.trace.findings, *self.noticed, *notes, *_stalls(self.arrays), *_compared(report, length)]
+        notes = [
+            *self.trace.findings,
+            *self.noticed,
+            *notes,
+            *parts.stalls(self.arrays),
+            *parts.compared(report, length),
+        ]
         layer = best.layer if best is not None else None
         answer = Fingerprint(
             verdict=verdict, sentence="", layer=layer, count_source=self.count_source,
             alternatives=tuple(Alternative(m, w) for m, w in shares.items()),
             streams=len(self.trace.streams), events=self.trace.events,
             tokens=self._tokens() if tokens is None and rate_known else tokens,
-            server_report=report, findings=tuple(notes), gaps=_gap_histogram(self.arrays),
-            provenance={"version": version("specsonar"), "inputs": list(self.trace.meta.get("inputs", ())), "seed": self.seed},
+            server_report=report, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
+            provenance={
+                "version": version("specsonar"),
+                "inputs": list(self.trace.meta.get("inputs", ())),
+                "seed": self.seed,
+            },
             **fields,
         )  # fmt: skip
         return sentence.completed(answer)
@@ -229,7 +241,7 @@ class Report:
         if not np.isfinite(fit.jitter_s):
             return None
         low, high = intervals.plain(fit.jitter_s * 1e3, fit.jitter_se * 1e3, self.level)
-        return Estimate(fit.jitter_s * 1e3, max(low, 0.0), high, self.level, "standard deviation of the delay, likelihood")
+        return Estimate(fit.jitter_s * 1e3, max(low, 0.0), high, self.level, "spread of the delay, likelihood")
 
     def _max_burst(self, fit: LayerFit) -> Estimate:
         top = max(fit.loglik_by_burst.values())
@@ -237,7 +249,7 @@ class Report:
         bounded = full_burst_bound(fit.hazards, float(fit.burst_counts[-1]), self.level)
         low = min([*near, fit.max_burst])
         high = float(fit.max_burst) if bounded else None
-        return Estimate(float(fit.max_burst), float(low), high, self.level, "likelihood over M, and how often full bursts came")
+        return Estimate(float(fit.max_burst), float(low), high, self.level, "likelihood over M, full bursts")
 
     def _positive(self, value: float, se: float, how: str, freedom: float = float("inf")) -> Estimate:
         return self._estimate(value, *intervals.positive(value, se, self.level, freedom), how)
@@ -250,110 +262,6 @@ _ESTIMATES: Final = (
     "max_burst", "acceptance_rate", "acceptance_by_position", "acceptance_length", "step_ms", "jitter_ms",
     "tokens_per_s", "efficiency", "gap_tokens",
 )  # fmt: skip
-
-
-def _dependence(fit: LayerFit) -> tuple[intervals.Dependence, intervals.Dependence]:
-    """Of the burst sizes, for their mean; and of (b - 1) - alpha min(b, M - 1), for alpha (the score of its law)."""
-    sizes = [b.astype(np.float64) for b in fit.bursts if b.size]
-    n = sum(b.size for b in sizes)
-    mean = sum(float(b.sum()) for b in sizes) / max(n, 1)
-    p = pmf(fit.hazards)
-    b = np.arange(1, p.size + 1)
-    trials = np.minimum(b, p.size - 1)
-    alpha = float(p @ (b - 1) / (p @ trials))
-    scores = [(x - 1) - alpha * np.minimum(x, p.size - 1) for x in sizes]
-    return (
-        intervals.dependence([x - mean for x in sizes], float(p @ b**2 - (p @ b) ** 2)),
-        intervals.dependence(scores, alpha * (1 - alpha) * float(p @ trials)),
-    )
-
-
-def _length(fit: LayerFit) -> tuple[float, float]:
-    """Acceptance length and its standard error for independent steps.
-
-    From the layer where it has its own; else the law's Var(B) / steps, widened by the share of information that the
-    hidden steps cost alpha.
-    """
-    for value, se in (("length", "length_se_iid"), ("acceptance_length", "acceptance_length_se")):
-        if value in fit.extra and se in fit.extra:
-            return fit.extra[value], fit.extra[se]
-    p = pmf(fit.hazards)
-    b = np.arange(1, p.size + 1)
-    steps = max(float(fit.burst_counts.sum()), 1.0)
-    spread = float(np.sqrt(max(p @ b**2 - (p @ b) ** 2, 0.0) / steps))
-    trials = float((np.cumsum(fit.burst_counts[::-1])[::-1][:-1]).sum())
-    ideal = np.sqrt(fit.alpha * (1 - fit.alpha) / max(trials, 1.0))
-    loss = max(fit.alpha_se / ideal, 1.0) if ideal > 0 and np.isfinite(fit.alpha_se) else 1.0
-    return mean_burst(fit.hazards), spread * float(min(loss, 5.0))
-
-
-def _steps(fit: LayerFit, arrays: Sequence[Arrays]) -> int:
-    """Steps of all streams, the last ones included, which the limit cuts."""
-    return round(fit.extra.get("steps", float(fit.burst_counts.sum()) + len(arrays)))
-
-
-def _speculation_notes(fit: LayerFit, dependence: intervals.Dependence, level: float) -> list[Finding]:
-    notes = []
-    if fit.max_burst > 2 and np.isfinite(fit.alpha_loglik):
-        lead = 2 * (max(fit.loglik, fit.alpha_loglik) - fit.alpha_loglik)
-        # Wilson and Hilferty 1931: the cube root of a chi-square is nearly normal
-        df = fit.max_burst - 2
-        z = ((max(lead, 0.0) / df) ** (1 / 3) - (1 - 2 / (9 * df))) / np.sqrt(2 / (9 * df))
-        if z > intervals.quantile(2 * level - 1):
-            notes.append(finding("V002", "acceptance by position: " + " ".join(f"{a:.2f}" for a in fit.hazards[:12])))
-    if dependence.significant and dependence.lag_one > 0:
-        text = f"neighbouring steps correlate by {dependence.lag_one:.2f}; variance of the mean times {dependence.inflation:.1f}"
-        notes.append(finding("V003", text))
-    if fit.extra.get("interval", 0.0) > 0:
-        notes.append(finding("V008", f"events are sent from {fit.extra['interval']:.0f} tokens on"))
-    if fit.extra.get("held_back", 0.0) > 0:
-        notes.append(finding("V009", "token counts jump inside bursts"))
-    if "plain_s" in fit.extra:
-        notes.append(finding("V006", f"steps without a draft take {fit.extra['plain_s'] * 1e3:.3g} ms"))
-    return notes
-
-
-def _stalls(arrays: Sequence[Arrays]) -> list[Finding]:
-    """Gaps beyond eight times the 95th percentile."""
-    gap = np.concatenate([np.diff(a.t) for a in arrays]) if arrays else np.empty(0)
-    if gap.size < 40:
-        return []
-    long = gap[gap > 8 * max(float(np.quantile(gap, 0.95)), 1e-6)]
-    if long.size == 0:
-        return []
-    return [finding("Q005", f"{long.size} gaps of {long.min() * 1e3:.0f} to {long.max() * 1e3:.0f} ms")]
-
-
-def _compared(report: Mapping[str, Any] | None, length: Estimate | None) -> list[Finding]:
-    """The server's own acceptance length against the inferred one."""
-    said = report.get("acceptance_length") if report else None
-    if said is None or length is None:
-        return []
-    high = length.high if length.high is not None else float("inf")
-    off = said / length.value - 1
-    if length.low <= said <= high or abs(off) < 0.05:
-        return [finding("S001", f"server: {said:.2f} tokens a step; from the stream: {length.value:.2f}")]
-    return [finding("S002", f"server: {said:.2f} tokens a step ({off:+.0%}); from the stream: {length.value:.2f}")]
-
-
-def _size_histogram(fit: LayerFit) -> Histogram:
-    """Complete steps by size, with the fitted law."""
-    law = pmf(fit.hazards) * float(fit.burst_counts.sum())
-    edges = tuple(float(b) for b in range(1, fit.burst_counts.size + 2))
-    return Histogram(edges, tuple(float(c) for c in fit.burst_counts), tuple(float(x) for x in law))
-
-
-def _gap_histogram(arrays: Sequence[Arrays]) -> Histogram | None:
-    """Gaps in milliseconds on logarithmic edges, after a first bar from zero for ties and the shortest gaps."""
-    gap = np.concatenate([np.diff(a.t) for a in arrays]) * 1e3 if arrays else np.empty(0)
-    positive = gap[gap > 1e-4]
-    if positive.size == 0:
-        return None
-    high = float(positive.max()) * 1.001
-    low = min(max(float(positive.min()), high * 1e-5) * 0.999, high / 1.01)
-    edges = np.concatenate(([0.0], np.geomspace(low, high, _GAP_BINS)))
-    counts, _ = np.histogram(gap, edges)
-    return Histogram(tuple(float(e) for e in edges), tuple(float(c) for c in counts))
 
 
 def baseline(trace: Trace, arrays: list[Arrays], count_source: str, level: float, seed: int) -> Fingerprint:
