@@ -23,6 +23,9 @@ class Explanation:
     do: str
 
 
+NOTHING: Final = "Nothing."
+"""What to do where nothing is to be done; such a finding carries no hint."""
+
 CATALOGUE: Final[dict[str, Explanation]] = {
     "I001": Explanation(
         "file ends early", "warning",
@@ -145,7 +148,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "steps of two lengths", "info",
         "Single-token steps take another time than the others.",
         "A server that drafts only now and then (n-gram lookup, confidence thresholds) makes plain steps in between.",
-        "Nothing. The step time given is the mean of both kinds.",
+        "Nothing: the step time given is the mean of both kinds.",
     ),
     "V007": Explanation(
         "speculation cannot be excluded", "info",
@@ -175,7 +178,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "the server's report agrees", "info",
         "What the server says about its speculation agrees with what was inferred.",
         "Two independent ways to the same number.",
-        "Nothing.",
+        NOTHING,
     ),
     "S002": Explanation(
         "the server's report disagrees", "warning",
@@ -194,4 +197,5 @@ def finding(code: str, message: str, hint: str = "", severity: str | None = None
     KeyError : the code has no explanation. That is a defect of the caller, not of the data.
     """
     entry = CATALOGUE[code]
-    return Finding(code, severity or entry.severity, message, hint or entry.do)
+    advice = "" if entry.do == NOTHING else entry.do
+    return Finding(code, severity or entry.severity, message, hint or advice)

@@ -52,6 +52,17 @@ RARE = 0.01
 """Share of steps with two tokens or more below which the same is said."""
 
 
+MANY_SHARED: Final = 0.3
+"""Share of neighbouring events in one read from which on it is worth a word."""
+
+
+FASTEST_S: Final = 50e-6
+"""Mean time per event below which no decoder works (20,000 tokens a second in one stream)."""
+
+SLOWEST_S: Final = 60.0
+"""Mean time per event above which no decoder works."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """Streams ready for the statistics."""
@@ -161,10 +172,19 @@ def _observe(trace: Trace) -> Observed:
         arrays = [replace(a, tokens=None) for a in arrays]
     if source == ASSUMED_ONE and arrays:
         noticed.append(finding("Q002", "the number of tokens in an event is not known: one was assumed"))
+    shared = _shared_reads(kept)
+    if shared > MANY_SHARED:
+        noticed.append(finding("Q003", f"{shared:.0%} of neighbouring events came in one read"))
     tick = tick_of(arrays)
     if tick > 0:
         noticed.append(finding("Q004", f"the clock ticks every {tick * 1e3:.3g} ms"))
     return Observed(arrays, kept, source, noticed)
+
+
+def _shared_reads(streams: Sequence[Stream]) -> float:
+    """Share of neighbouring events that one read completed; 0 where reads were not recorded (all differ)."""
+    neighbours = sum(len(one) - 1 for one in streams)
+    return sum(int((np.diff(one.read) == 0).sum()) for one in streams) / max(neighbours, 1)
 
 
 def _refuse_unusable(observed: Observed) -> None:
@@ -176,9 +196,9 @@ def _refuse_unusable(observed: Observed) -> None:
     if span <= 0:
         raise InputError("all times are equal", "stamp each event when it arrives, with a finer clock")
     each = span / events
-    if events >= 20 and each < 20e-6:
+    if events >= 20 and each < FASTEST_S:
         raise InputError(f"{each * 1e6:.3g} us per event is faster than any decoder", _UNIT)
-    if events >= 4 and each > 60.0:
+    if events >= 4 and each > SLOWEST_S:
         raise InputError(f"{each / 60:.3g} minutes per event is slower than any decoder", _UNIT)
 
 

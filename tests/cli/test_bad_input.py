@@ -1,6 +1,7 @@
 """Inputs that cannot be used: one clear line, the right exit code, no traceback, and no waiting."""
 
 import gzip
+import json
 import os
 
 import pytest
@@ -26,6 +27,7 @@ CASES = {
     "infinite": (b"0.1\ninf\n0.3\n", (), "not a finite number"),
     "decreasing": (numbers(range(100, 0, -1)), (), "backwards"),
     "step of 20 us": (steps_of(20e-6), ("--unit", "s"), None),
+    "plain step of 20 us": (numbers(f"{2e-5 * i:.9f}" for i in range(300)), ("--unit", "s"), "faster"),
     "step of 20 us by a wrong unit": (STEPS.encode(), ("--unit", "ms"), None),
     "step of 20 minutes": (steps_of(1200.0), ("--unit", "s"), None),
     "words": (b"hello\nworld\n", (), None),
@@ -70,6 +72,19 @@ def test_a_decompression_bomb(run, tmp_path, pack):
     path = tmp_path / "bomb"
     path.write_bytes(pack(b"1\n" * (BOMB_BYTES // 2)))
     check(run("analyze", path))
+
+
+@pytest.mark.parametrize("tokens", [5, 39])
+def test_too_few_tokens_are_no_error_and_the_number_needed_is_told(run, tmp_path, tokens):
+    path = tmp_path / "short.txt"
+    path.write_text("".join(STEPS.splitlines(keepends=True)[:tokens]))
+    result = run("analyze", path, "--unit", "s", "--json")
+    assert result.exit_code == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["verdict"] == "undetermined"
+    assert answer["needed_tokens"] == 150
+    assert "at least 150 are needed" in answer["sentence"]
+    assert "Q001" in {f["code"] for f in answer["findings"]}
 
 
 def test_a_directory(run, tmp_path):
