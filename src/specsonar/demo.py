@@ -77,8 +77,10 @@ def _check(quantity: str, truth: float, found: Estimate | None, places: int) -> 
     shown = f"{truth:.{places}f}"
     if found is None:
         return Check(quantity, shown, "-", "", None)
-    high = "or more" if found.high is None else f"to {found.high:.{places}f}"
+    low = f"{found.low:.{places}f}"
+    shown_high = "or more" if found.high is None else f"to {found.high:.{places}f}"
+    interval = low if shown_high == f"to {low}" else f"{low} {shown_high}"
     # What is told to so many places cannot be wrong by less than half of the last one.
     slack = 0.5 * 10.0**-places if found.high == found.low else 0.0
     right = found.low - slack <= truth and (found.high is None or truth <= found.high + slack)
-    return Check(quantity, shown, f"{found.value:.{places}f}", f"{found.low:.{places}f} {high}", right)
+    return Check(quantity, shown, f"{found.value:.{places}f}", interval, right)

@@ -114,7 +114,7 @@ def test_devices_can_be_written_to(run, fake_fit, times):
 
 
 def test_verbose_tells_what_was_read(run, fake_fit, times):
-    assert "1 streams, 8 events" in run("analyze", times, "-v").stderr
+    assert ": 1 stream, 8 events" in run("analyze", times, "-v").stderr
 
 
 FAKE = """

@@ -40,8 +40,22 @@ def test_order_is_sentence_numbers_histograms_rivals_findings_provenance(sample)
 
 
 def test_value_interval_and_method_stand_in_one_line(sample):
-    line = next(line for line in terminal.render(sample).splitlines() if line.startswith("acceptance rate"))
+    line = next(line for line in terminal.render(sample, width=100).splitlines() if line.startswith("acceptance rate"))
     assert re.split(r"  +", line) == ["acceptance rate", "0.80", "0.77 to 0.83", "profile likelihood"]
+
+
+def test_methods_are_told_on_request_and_not_in_the_table_of_a_narrow_terminal(sample):
+    assert "profile likelihood" not in terminal.render(sample)
+    text = terminal.render(sample, methods=True)
+    assert re.search(r"(?m)^profile likelihood: .*acceptance rate", text)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_server_is_quoted_in_words_without_what_it_left_out(sample):
+    said = {"source": "x", "steps": None, "acceptance_length": 3.971590909090909, "by_position": [0.70175, 0.5]}
+    text = terminal.render(replace(sample, server_report=said))
+    assert "server says   source x, acceptance length 3.972, by position 0.7017 0.5\n" in text
+    assert "None" not in text
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "no-such-encoding"])
@@ -88,7 +102,7 @@ def test_an_interval_without_width_is_not_shown_as_certainty(sample):
 def test_draft_length_is_given_under_both_conventions(sample):
     row = next(r for r in rows(sample) if r.quantity == "draft length k")
     assert row.value == "3 or 4"
-    assert row.method == "3 with a bonus token, 4 without"
+    assert row.interval == "3 with a bonus token, 4 without"
 
 
 def test_long_drafts_are_cut_in_the_table_and_say_so(sample):

@@ -52,9 +52,10 @@ def command(
         for name in files:
             traces.append(read(name, unit=unit, gaps=gaps))
             if state.verbose:
-                say(f"{name}: {len(traces[-1].streams)} streams, {traces[-1].events} events")
+                count = len(traces[-1].streams)
+                say(f"{name}: {count} stream{'' if count == 1 else 's'}, {traces[-1].events} events")
         from ..fit import fingerprint  # slow to import, so a bad file is reported before it
 
         trace = traces[0] if len(traces) == 1 else merge(traces)
         answer = fingerprint(trace, level=level, seed=seed, method=method, progress=report)
-    present(answer, format_, output)
+    present(answer, format_, output, methods=state.verbose)

@@ -50,8 +50,8 @@ def output_file(command: Command) -> Command:
     )(command)
 
 
-def present(fingerprint: Fingerprint, format_: str, output: Path | None) -> None:
-    """Print or save `fingerprint` in a format of `FORMATS`."""
+def present(fingerprint: Fingerprint, format_: str, output: Path | None, *, methods: bool = False) -> None:
+    """Print or save `fingerprint` in a format of `FORMATS`; `methods` says how the intervals were made, in text."""
     if format_ == "json":
         from ..render import json
 
@@ -63,7 +63,7 @@ def present(fingerprint: Fingerprint, format_: str, output: Path | None) -> None
     else:
         from ..render import terminal
 
-        emit(terminal.render(fingerprint, **look(output)), output)
+        emit(terminal.render(fingerprint, methods=methods, **look(output)), output)
 
 
 def show(content: RenderableType, output: Path | None) -> None:

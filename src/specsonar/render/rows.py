@@ -91,7 +91,7 @@ def _draft_length(fingerprint: Fingerprint) -> Iterator[Row]:
     burst = fingerprint.max_burst
     if burst is not None and burst.value > 1 and fingerprint.verdict != AUTOREGRESSIVE:
         most = int(burst.value)
-        yield Row("draft length k", f"{most - 1} or {most}", "", f"{most - 1} with a bonus token, {most} without")
+        yield Row("draft length k", f"{most - 1} or {most}", f"{most - 1} with a bonus token, {most} without")
 
 
 def _by_position(estimates: tuple[Estimate, ...] | None) -> Iterator[Row]:
@@ -100,15 +100,16 @@ def _by_position(estimates: tuple[Estimate, ...] | None) -> Iterator[Row]:
     for position, estimate in enumerate(estimates[:_POSITIONS], 1):
         yield _row(f"  at position {position}", estimate)
     if len(estimates) > _POSITIONS:
-        yield Row(f"  at {_POSITIONS + 1} to {len(estimates)}", "...", "", "all positions are in the JSON")
+        yield Row(f"  at {_POSITIONS + 1} to {len(estimates)}", "...", "all positions are in the JSON")
 
 
-def rows(fingerprint: Fingerprint) -> list[Row]:
-    """The quantities of `fingerprint` in reading order: the best determined first."""
+def rows(fingerprint: Fingerprint, *, server: bool = True) -> list[Row]:
+    """The quantities of `fingerprint` in reading order, the best determined first; `server` adds its own report."""
     f = fingerprint
+    single = f.max_burst is not None and f.max_burst.value == 1
     table = [
         _row("acceptance length", f.acceptance_length, "tok/step"),
-        _row("max burst M", f.max_burst, "tokens", places=0),
+        _row("max burst M", f.max_burst, "token" if single else "tokens", places=0),
         *_draft_length(f),
         _row("acceptance rate", f.acceptance_rate),
         *_by_position(f.acceptance_by_position),
@@ -126,9 +127,22 @@ def rows(fingerprint: Fingerprint) -> list[Row]:
     ):
         if value is not None:
             table.append(Row(quantity, value))
-    for key, said in (f.server_report or {}).items():
-        table.append(Row(f"server: {clean(str(key))}", clean(str(said))))
+    if server:
+        table += [Row(f"server: {key}", said) for key, said in server_report(f)]
     return table
+
+
+def server_report(fingerprint: Fingerprint) -> list[tuple[str, str]]:
+    """What the server says about its own speculation, for people; what it left out is left out."""
+    report = fingerprint.server_report or {}
+    return [(clean(str(k)).replace("_", " "), clean(_said(v))) for k, v in report.items() if v is not None]
+
+
+def _said(value: object) -> str:
+    """What a server said, to four significant digits."""
+    if isinstance(value, list | tuple):
+        return " ".join(_said(item) for item in value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def level(fingerprint: Fingerprint) -> str:
@@ -142,17 +156,22 @@ def level(fingerprint: Fingerprint) -> str:
 
 def provenance(fingerprint: Fingerprint) -> str:
     """One line: what the numbers rest on."""
+    return " | ".join(basis(fingerprint))
+
+
+def basis(fingerprint: Fingerprint) -> list[str]:
+    """What the numbers rest on, in pieces."""
     f = fingerprint
     parts = [
         f"layer: {f.layer or 'none'}",
         f"counts: {clean(f.count_source)}",
         _count(f.streams, "stream"),
-        f"{NONE if f.tokens is None else f'{f.tokens:,}'} tokens",
+        f"{NONE} tokens" if f.tokens is None else _count(f.tokens, "token"),
         _count(f.events, "event"),
     ]
     if f.steps is not None:
         parts.append(f"about {_count(f.steps, 'step')}")
-    return " | ".join(parts)
+    return parts
 
 
 def _count(n: int, noun: str) -> str:

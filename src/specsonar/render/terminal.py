@@ -13,11 +13,11 @@ from rich.text import Text
 
 from ..fingerprint import Finding, Fingerprint
 from .bars import BLOCKS, Bar, draw, gap_bars, size_bars
-from .rows import NONE, clean, level, provenance, rows
+from .rows import NONE, basis, clean, level, rows, server_report
 
 SEVERITY: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-_METHOD_FROM: Final = 64
-"""Columns below which the method of each interval is left out."""
+_METHOD_FROM: Final = 100
+"""Columns below which the method of each interval is left out of the table."""
 _SPELLED: Final = str.maketrans(
     {"≥": ">=", "≤": "<=", "±": "+-", "∞": "inf", "…": "...", "—": "-", "µ": "u", "✓": "+", "✗": "x",
      "\u00d7": "x", "\u2013": "-", "\u2212": "-", "\u03bc": "u", "\u03c3": "sigma", "\u03b1": "alpha",
@@ -25,7 +25,9 @@ _SPELLED: Final = str.maketrans(
 )  # fmt: skip
 
 
-def render(fingerprint: Fingerprint, *, width: int = 80, colour: bool = False, encoding: str = "utf-8") -> str:
+def render(
+    fingerprint: Fingerprint, *, width: int = 80, colour: bool = False, encoding: str = "utf-8", methods: bool = False
+) -> str:
     """`fingerprint` as text that ends with a newline.
 
     Parameters
@@ -33,9 +35,10 @@ def render(fingerprint: Fingerprint, *, width: int = 80, colour: bool = False, e
     width : columns of the terminal.
     colour : with ANSI styles; without them the text holds no escape sequence at all.
     encoding : of the stream the text will go to; what it cannot say is spelled out in ASCII.
+    methods : say how each interval was made; on a wide terminal the table does so anyway.
     """
     unicode = encodable(BLOCKS, encoding)
-    return paint(Group(*_parts(fingerprint, width, unicode)), width=width, colour=colour, encoding=encoding)
+    return paint(Group(*_parts(fingerprint, width, unicode, methods)), width=width, colour=colour, encoding=encoding)
 
 
 def paint(content: RenderableType, *, width: int = 80, colour: bool = False, encoding: str = "utf-8") -> str:
@@ -73,10 +76,13 @@ def _stripped(text: str) -> str:
     return "".join(f"{line.rstrip(' ')}\n" for line in text.split("\n")[:-1])
 
 
-def _parts(fingerprint: Fingerprint, width: int, unicode: bool) -> Iterator[RenderableType]:
+def _parts(fingerprint: Fingerprint, width: int, unicode: bool, methods: bool) -> Iterator[RenderableType]:
     yield Text(clean(fingerprint.sentence), style="bold")
     yield Text()
     yield _quantities(fingerprint, with_method=width >= _METHOD_FROM)
+    if methods and width < _METHOD_FROM:
+        yield Text()
+        yield from _methods(fingerprint)
     if fingerprint.burst_sizes is not None:
         fitted = fingerprint.burst_sizes.fitted is not None
         yield from _histogram("steps by tokens", size_bars(fingerprint.burst_sizes), fitted, width, unicode)
@@ -85,12 +91,16 @@ def _parts(fingerprint: Fingerprint, width: int, unicode: bool) -> Iterator[Rend
         yield from _histogram("gaps in ms", gap_bars(fingerprint.gaps), fitted, width, unicode)
     if fingerprint.alternatives:
         yield Text()
-        yield _explanations(fingerprint)
+        shares = [f"{clean(rival.model)} {weight(rival.weight)}" for rival in fingerprint.alternatives]
+        yield from _flowed("explanations", shares, ", ", width)
+    if said := server_report(fingerprint):
+        yield Text()
+        yield from _flowed("server says", [f"{key} {value}" for key, value in said], ", ", width)
     if fingerprint.findings:
         yield Text()
         yield from (part for f in fingerprint.findings for part in _finding(f))
     yield Text()
-    yield Text(provenance(fingerprint), style="dim")
+    yield from _flowed("", basis(fingerprint), " | ", width)
 
 
 def _quantities(fingerprint: Fingerprint, *, with_method: bool) -> Table:
@@ -100,10 +110,22 @@ def _quantities(fingerprint: Fingerprint, *, with_method: bool) -> Table:
     table.add_column(f"{level(fingerprint)} interval", overflow="fold")
     if with_method:
         table.add_column("method", style="dim", overflow="fold")
-    for row in rows(fingerprint):
+    for row in rows(fingerprint, server=False):
         cells = [row.quantity, row.value, row.interval, row.method]
         table.add_row(*(Text(cell) for cell in (cells if with_method else cells[:3])))
     return table
+
+
+def _methods(fingerprint: Fingerprint) -> Iterator[RenderableType]:
+    """Each method once, with the quantities that it was used for."""
+    used: dict[str, list[str]] = {}
+    for row in rows(fingerprint, server=False):
+        if row.method and not row.quantity.startswith(" "):
+            used.setdefault(row.method, []).append(row.quantity)
+    if used:
+        yield Text("methods", style="bold")
+    for method, quantities in used.items():
+        yield Text(f"{method}: {', '.join(quantities)}", style="dim")
 
 
 def _histogram(title: str, bars: list[Bar], fitted: bool, width: int, unicode: bool) -> Iterator[RenderableType]:
@@ -137,12 +159,20 @@ def _expected(value: float | None) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}"
 
 
-def _explanations(fingerprint: Fingerprint) -> Text:
-    line = Text("explanations   ", style="dim")
-    for i, rival in enumerate(fingerprint.alternatives):
-        line.append(", " if i else "", style="dim")
-        line.append(f"{clean(rival.model)} {weight(rival.weight)}", style="" if i else "bold")
-    return line
+def _flowed(title: str, pieces: list[str], between: str, width: int) -> Iterator[Text]:
+    """`pieces` in as many lines as they need, none broken where it fits, behind a title or dim without one."""
+    indent = f"{title}   " if title else ""
+    lines = [pieces[0]]
+    for piece in pieces[1:]:
+        if len(indent) + len(lines[-1]) + len(between) + len(piece) <= width - len(between.rstrip()):
+            lines[-1] += between + piece
+        else:
+            lines[-1] += between.rstrip()
+            lines.append(piece)
+    for i, line in enumerate(lines):
+        text = Text(indent if i == 0 else " " * len(indent), style="dim")
+        text.append(line, style="" if title else "dim")
+        yield text
 
 
 def weight(value: float) -> str:
