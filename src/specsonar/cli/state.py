@@ -40,7 +40,7 @@ def _remember(context: click.Context, parameter: click.Parameter, value: bool) -
 def verbosity(command: Command) -> Command:
     """Add --quiet and --verbose, which act before the command runs."""
     for flag, name, text in (
-        ("-v", "verbose", "Tell what is done, and show the traceback of a defect."),
+        ("-v", "verbose", "Tell what is done and how intervals were made; trace defects."),
         ("-q", "quiet", "No progress bar and no remarks; only errors."),
     ):
         command = click.option(
