@@ -26,7 +26,10 @@ _SHAPE_TOKENS: Final = 6000
 """The filter's laws are learnt from about this many tokens."""
 
 _HOPELESS: Final = 100.0
-"""Nats that a rough fit may stay behind another layer and still catch up."""
+"""Nats that a rough fit may stay behind another explanation and still catch up; three times that after few rounds."""
+
+_CONSTANT: Final = 0.8
+"""Share of the steps that must have one size before constant bursts are worth a fit."""
 
 
 def explain(gaps: Gaps, beat: float) -> list[Explanation]:
@@ -38,30 +41,32 @@ def explain(gaps: Gaps, beat: float) -> list[Explanation]:
     part_grid = late.make_grid(part, step, late.COARSE)
     blurred = float(np.mean((part.gap > 0.02 * step) & (part.gap < 0.5 * step))) > 0.1
     found: list[Explanation] = []
+    beat = beat if part is gaps else -np.inf
     if np.median(run_lengths(part, borders[0])) > _LARGEST:
         return found
     starts = [
-        _start_late(part, part_grid, borders if blurred else borders[:1], per_token=per_token)
+        _start_late(part, part_grid, borders if blurred else borders[:1], beat, per_token=per_token)
         for per_token in ((False, True) if blurred else (False,))
     ]
     wide = max((w for w in starts if w is not None), key=lambda w: w.loglik, default=None)
-    if wide is not None and part is gaps and wide.loglik < beat - _HOPELESS:
+    if wide is not None and wide.loglik < beat - _HOPELESS:
         return found
     if wide is not None:
         found += _speculative_late(gaps, grid, part, part_grid, wide)
-    cut = borders[0]
-    start = late.initial(part, part_grid, cut, step, 1, per_token=False)
-    plain = late.em(part, part_grid, start, rounds=25, tolerance=0.2)
+    starts_plain = [late.initial(part, part_grid, borders[0], step, 1, per_token=False)]
     if wide is not None:
-        other = late.em(part, part_grid, late.at(wide.parameters, 1), rounds=25, tolerance=0.2)
-        plain = max(plain, other, key=lambda fit: fit.loglik)
-    if np.isfinite(plain.loglik):
+        starts_plain.append(late.at(wide.parameters, 1))
+    plain = max((late.em(part, part_grid, p, rounds=6) for p in starts_plain), key=lambda fit: fit.loglik)
+    if np.isfinite(plain.loglik) and (wide is None or plain.loglik > wide.loglik - 3 * _HOPELESS):
+        plain = late.em(part, part_grid, plain.parameters, rounds=20, tolerance=0.2)
         plain = late.em(gaps, grid, plain.parameters, rounds=_final_rounds(gaps))
         found.append(_plain_late(gaps, grid, plain))
     return found
 
 
-def _start_late(part: Gaps, grid: late.Grid, borders: list[float], *, per_token: bool) -> late.LateFit | None:
+def _start_late(
+    part: Gaps, grid: late.Grid, borders: list[float], beat: float, *, per_token: bool
+) -> late.LateFit | None:
     """Free hazards with room to spare, from the most likely of several borders between short and long gaps."""
     best: late.LateFit | None = None
     for cut in borders:
@@ -72,7 +77,7 @@ def _start_late(part: Gaps, grid: late.Grid, borders: list[float], *, per_token:
         found = late.em(part, grid, start, rounds=5 if len(borders) > 1 else 25, tolerance=0.2)
         if np.isfinite(found.loglik) and (best is None or found.loglik > best.loglik):
             best = found
-    if best is not None and len(borders) > 1:
+    if best is not None and len(borders) > 1 and best.loglik > beat - 3 * _HOPELESS:
         best = late.em(part, grid, best.parameters, rounds=20, tolerance=0.2)
     return best
 
@@ -106,9 +111,10 @@ def _speculative_late(
         penalty=law_penalty(went, stopped, choice.rule) + oddity(went, stopped),
         refit=refit,
     )  # fmt: skip
+    constant = final.stopped.max() > _CONSTANT * final.stopped.sum()
     return [
         speculative,
-        _fixed_late(gaps, grid, final),
+        *([_fixed_late(gaps, grid, final)] if constant else []),
         *buffered.explain(gaps, final.new, p.hazards, final.went, final.stopped, final.loglik, _PARAMETERS),
     ]
 
