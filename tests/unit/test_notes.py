@@ -7,6 +7,7 @@ from specsonar.findings import CATALOGUE, NOTHING, finding
 from specsonar.fit import fingerprint
 from specsonar.sources.service import Service
 from specsonar.sources.simulate import simulate
+from specsonar.sources.worlds import WORLDS
 from specsonar.trace import ONE_EACH, Trace, stream
 
 
@@ -39,6 +40,12 @@ def test_steps_of_two_lengths_are_noticed_without_counts(plain_ms, said):
     answer = fingerprint(simulate(service, tokens=800, seed=3).without_truth())
     assert answer.verdict == "speculative"
     assert answer.layer == "in-order"
+    assert ("V006" in codes(answer)) == said
+
+
+@pytest.mark.parametrize(("world", "said"), [("G_ngram_plain8", True), ("E_cv20", False)])
+def test_steps_of_two_lengths_are_noticed_behind_delays(world, said):
+    answer = fingerprint(simulate(WORLDS[world].service, tokens=1000, seed=1).without_truth())
     assert ("V006" in codes(answer)) == said
 
 

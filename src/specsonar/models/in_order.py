@@ -16,18 +16,12 @@ from ..stats.result import Arrays, LayerFit
 from . import buffered, direct, draw, in_order_late
 from .choose import Choice, choose
 from .explanation import Explanation
-from .layers import PLAIN_PARAMETERS, REFIT_ROUNDS, burst_law, complete_bursts, part_of, plain_layer
+from .layers import PLAIN_PARAMETERS, REFIT_ROUNDS, burst_law, complete_bursts, part_of, plain_layer, two_times
 
 FloatArray = npt.NDArray[np.float64]
 
 _RUNS: Final = 16.0
 """Free parameters of the gap laws of bursts; the burst law comes on top."""
-
-_FEW: Final = 20
-"""Steps of each kind below which their times are not compared."""
-
-_ALIKE: Final = 1.5
-"""Ratio of their median times up to which single-token steps count as steps like the others."""
 
 _RIVAL_TOKENS: Final = 24_000
 """Explanations are compared on about this many tokens, which decide everything; the winner is refitted to all."""
@@ -122,7 +116,7 @@ def _direct_layer(gaps: Gaps, choice: Choice[direct.DirectFit]) -> LayerFit:
         step_s=step, step_se=se, step_sd=sd, jitter_s=jitter, jitter_se=jitter_se,
         parameters=int(_RUNS) + choice.size, loglik=best.loglik,
         bursts=tuple(complete_bursts(best.new, gaps, best.max_burst)),
-        extra={"length": len(gaps) / max(float(best.new.sum()), 1.0)} | _two_times(gaps, best.new),
+        extra={"length": len(gaps) / max(float(best.new.sum()), 1.0)} | two_times(gaps, best.new),
         **burst_law(one.hazards, free.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip
 
@@ -159,24 +153,6 @@ def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, flo
     jitter_se = variance / float(np.sqrt(n)) / max(2 * jitter, float(np.sqrt(variance) * n**-0.25), 1e-12)
     se = float(np.sqrt(max(long_run, 0.1 * variance) / n))
     return mean, se, float(np.sqrt(variance)), jitter, jitter_se
-
-
-def _two_times(gaps: Gaps, new: FloatArray) -> dict[str, float]:
-    """Median times of the single-token steps and of the others (seconds) where they differ, and the former's share."""
-    plain, drafted = [], []
-    for begin, end in zip(gaps.offsets[:-1], gaps.offsets[1:], strict=True):
-        starts = np.flatnonzero(new[begin:end] > 0.5)
-        single = np.diff(starts) == 1
-        step = gaps.gap[begin:end][starts[:-1]]
-        plain.append(step[single])
-        drafted.append(step[~single])
-    one, more = np.concatenate(plain), np.concatenate(drafted)
-    if min(one.size, more.size) < _FEW:
-        return {}
-    plain_s, drafted_s = float(np.median(one)), float(np.median(more))
-    if max(plain_s, drafted_s) <= _ALIKE * min(plain_s, drafted_s):
-        return {}
-    return {"plain_s": plain_s, "drafted_s": drafted_s, "plain_share": one.size / (one.size + more.size)}
 
 
 def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:

@@ -14,7 +14,7 @@ from ..stats.result import LayerFit
 from . import buffered, direct, draw, late
 from .choose import Choice, choose
 from .explanation import Explanation
-from .layers import REFIT_ROUNDS, burst_law, complete_bursts, curvature_se, part_of, plain_layer, run_lengths
+from .layers import REFIT_ROUNDS, burst_law, complete_bursts, curvature_se, part_of, plain_layer, run_lengths, two_times
 
 _PARAMETERS: Final = 14.0
 """Free parameters of the filter's laws; the burst law comes on top."""
@@ -150,7 +150,8 @@ def _late_layer(gaps: Gaps, grid: late.Grid, final: late.LateFit, choice: Choice
         step_sd=p.step_sd, jitter_s=final.jitter, jitter_se=final.jitter / float(np.sqrt(2 * steps)),
         parameters=int(_PARAMETERS) + choice.size, loglik=final.loglik,
         bursts=tuple(complete_bursts(final.new, gaps, final.max_burst)),
-        extra={"per_token": float(p.per_token), "stray": p.stray, "length": len(gaps) / steps},
+        extra={"per_token": float(p.per_token), "stray": p.stray, "length": len(gaps) / steps}
+        | two_times(gaps, final.new),
         **burst_law(one, free, final.went, final.stopped, choice.fits["one"].loglik, at_alpha),
     )  # fmt: skip
 

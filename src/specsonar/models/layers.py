@@ -20,6 +20,12 @@ PLAIN_PARAMETERS: Final = 8
 REFIT_ROUNDS: Final = 3
 """EM rounds of the winner on all data, from the laws that a part of them gave."""
 
+_FEW: Final = 20
+"""Steps of each kind below which their times are not compared."""
+
+_ALIKE: Final = 1.5
+"""Ratio of their median times up to which single-token steps count as steps like the others."""
+
 
 def part_of(gaps: Gaps, tokens: int) -> Gaps:
     """Some of the streams, spread over all of them, with about `tokens` gaps; all when there are not many more."""
@@ -98,3 +104,21 @@ def curvature_se(loglik: Callable[[float], float], at: float, guess: float) -> f
     middle, up, down = (loglik(x) for x in (at, at + h, at - h))
     second = (up - 2 * middle + down) / h**2
     return float(1 / np.sqrt(-second)) if second < 0 and np.isfinite(second) else guess
+
+
+def two_times(gaps: Gaps, new: FloatArray) -> dict[str, float]:
+    """Median times of the single-token steps and of the others (seconds) where they differ, and the former's share."""
+    plain, drafted = [], []
+    for begin, end in zip(gaps.offsets[:-1], gaps.offsets[1:], strict=True):
+        starts = np.flatnonzero(new[begin:end] > 0.5)
+        single = np.diff(starts) == 1
+        step = gaps.gap[begin:end][starts[:-1]]
+        plain.append(step[single])
+        drafted.append(step[~single])
+    one, more = np.concatenate(plain), np.concatenate(drafted)
+    if min(one.size, more.size) < _FEW:
+        return {}
+    plain_s, drafted_s = float(np.median(one)), float(np.median(more))
+    if max(plain_s, drafted_s) <= _ALIKE * min(plain_s, drafted_s):
+        return {}
+    return {"plain_s": plain_s, "drafted_s": drafted_s, "plain_share": one.size / (one.size + more.size)}
