@@ -219,6 +219,8 @@ def test_gap_labels_have_no_exponent():
 def test_edges_that_hardly_differ_get_the_digits_that_tell_them_apart():
     labels = [bar.label for bar in gap_bars(Histogram((19.999, 20.0, 20.002), (1, 1)))]
     assert labels == ["19.999 - 20", "20 - 20.002"]
+    labels = [bar.label for bar in gap_bars(Histogram((0.0, 49.58, 49.62, 49.66, 49.7), (1, 1, 1, 1)))]
+    assert labels == ["0 - 49.58", "49.58 - 49.62", "49.62 - 49.66", "49.66 - 49.7"]
     assert [bar.label for bar in gap_bars(Histogram((20.0, float("inf")), (1,)))] == ["20 - inf"]
 
 

@@ -52,17 +52,15 @@ def size_bars(histogram: Histogram, most: int = MAX_BARS) -> list[Bar]:
 
 
 def gap_bars(histogram: Histogram, most: int = MAX_BARS) -> list[Bar]:
-    """Bars of a histogram of gaps, labelled with both edges in milliseconds."""
-    return [Bar(_span(low, high), seen, fit) for low, high, seen, fit in _grouped(histogram, most)]
+    """Bars of a histogram of gaps, labelled with both edges in milliseconds, all to as many digits."""
+    bins = list(_grouped(histogram, most))
+    digits = max((_digits(low, high) for low, high, _, _ in bins), default=3)
+    return [Bar(f"{_ms(low, digits)} - {_ms(high, digits)}", seen, fit) for low, high, seen, fit in bins]
 
 
-def _span(low: float, high: float) -> str:
-    """Both ends with as many digits, from three on, as tell them apart: "12.6 - 15.8", "19.999 - 20.001"."""
-    for digits in range(3, 9):
-        ends = _ms(low, digits), _ms(high, digits)
-        if ends[0] != ends[1]:
-            break
-    return f"{ends[0]} - {ends[1]}"
+def _digits(low: float, high: float) -> int:
+    """Significant digits, from three on, that tell the ends apart: 12.6 - 15.8, 19.999 - 20.001."""
+    return next((digits for digits in range(3, 9) if _ms(low, digits) != _ms(high, digits)), 9)
 
 
 def _ms(value: float, digits: int) -> str:
