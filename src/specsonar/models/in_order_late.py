@@ -25,7 +25,7 @@ _LARGEST: Final = 24
 _SHAPE_TOKENS: Final = 6000
 """The filter's laws are learnt from about this many tokens."""
 
-_HOPELESS: Final = 100.0
+_HOPELESS: Final = 50.0
 """Nats that a rough fit may stay behind another explanation and still catch up; three times that after few rounds."""
 
 _CONSTANT: Final = 0.8
