@@ -135,7 +135,7 @@ def accuracy_row(name: str, outcomes: list[Outcome]) -> tuple[str, bool]:
 
 
 def _covered(outcomes: list[Outcome], which: int) -> str:
-    hits = [h for h in _hits(outcomes, which)]
+    hits = list(_hits(outcomes, which))
     return f"{sum(hits) / len(hits):.1%}" if hits else "-"
 
 
@@ -168,7 +168,8 @@ def null_rows(run: dict[str, list[Outcome]]) -> tuple[list[str], bool]:
         good &= named
         said = ", ".join(f"{v} {c}" for v, c in Counter(o.verdict for o in outcomes).most_common())
         wanted = NULLS[name].verdict + (" (not identifiable)" if name in UNIDENTIFIABLE else "")
-        rows.append(f"| {name} | {n} | {wrong} | {share(right, n)} | {wanted} | {said} | {'yes' if named else '**no**'} |")
+        reached = "yes" if named else "**no**"
+        rows.append(f"| {name} | {n} | {wrong} | {share(right, n)} | {wanted} | {said} | {reached} |")
     upper = intervals.share(max(false, 0.5) / total, np.sqrt(max(false, 0.5)) / total, 0.90)[1]
     good &= false / total <= 0.01 and upper <= 0.02
     rows.append(f"| **all** | {total} | {false} ({false / total:.2%}, upper 95% bound {upper:.2%}) | | | | |")
@@ -224,7 +225,8 @@ def main() -> int:
             good &= reached
         nulls = [name for name in (args.rows or NULLS) if name in NULLS]
         if nulls:
-            say("\n| null | streams | speculation said | right class | class | said | reached |\n|---|---|---|---|---|---|---|")
+            say("\n| null | streams | speculation said | right class | class | said | reached |")
+            say("|---|---|---|---|---|---|---|")
             rows, reached = null_rows({name: run(pool, name, args.null_reps) for name in nulls})
             for row in rows:
                 say(row)
@@ -233,7 +235,8 @@ def main() -> int:
             short = run(pool, "D", args.reps, tokens=150)
             right = sum(o.verdict in (SPECULATIVE, UNDETERMINED) for o in short)
             said = Counter(o.verdict for o in short).most_common()
-            say(f"\n150 tokens of D: decided right or said undetermined {share(right, len(short))} ({dict(said)}), wanted 98%")
+            decided = share(right, len(short))
+            say(f"\n150 tokens of D: decided right or said undetermined {decided} ({dict(said)}), wanted 98%")
             good &= right / len(short) >= 0.98
     return 0 if good else 1
 

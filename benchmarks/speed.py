@@ -54,13 +54,13 @@ def peer() -> None:
     gaps = prepare([Arrays((one.t_ns - one.t_ns[0]) * 1e-9)])
     n = len(gaps)
     symbols = (gaps.gap > 0.002).astype(np.int64).reshape(-1, 1)
+    whole = np.array([0, n], np.int64)
     print("\n| states | ours, ns per token and iteration | hmmlearn | ratio | wanted |\n|---|---|---|---|---|")
     for states in (2, 4, 8):
         hazards = np.append(np.full(states - 1, 0.8), 0.0)
         inside = np.where(symbols[:, 0] == 0, 0.9, 0.1)
         between = 1.0 - inside
         new, went, stopped = np.zeros(n), np.zeros(states), np.zeros(states)
-        whole = np.array([0, n], np.int64)
 
         def ours(inside=inside, between=between, hazards=hazards, new=new, went=went, stopped=stopped) -> None:
             forward_backward(inside, between, whole, hazards, new, went, stopped)
