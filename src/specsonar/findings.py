@@ -169,9 +169,9 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Record with text in plain ASCII, or ask for token ids.",
     ),
     "V010": Explanation(
-        "bursts of the path, not of the decoder", "info",
-        "Tokens arrive in groups, but their number follows the clock.",
-        "A proxy, a gateway or a client that reads in blocks collects tokens. What the decoder does is hidden.",
+        "the path or the server hides the decoder", "info",
+        "Tokens arrive in groups whose number follows the clock, in groups of one size, or evenly paced.",
+        "A proxy, a gateway, a stream interval or a pacer decides when tokens come. What the decoder does is hidden.",
         "Switch buffering off (`X-Accel-Buffering: no`, `proxy_buffering off`), or capture before the buffer.",
     ),
     "S001": Explanation(

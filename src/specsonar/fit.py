@@ -39,6 +39,9 @@ FEWEST: Final = 40
 ENOUGH: Final = 150
 """Tokens with which speculation on an ordinary path is told from plain decoding."""
 
+FEWEST_STEPS: Final = 8.0
+"""Steps below which nothing is said about their law."""
+
 CLEAR: Final = 3.0
 """Lead in nats over the best rival at which an explanation counts as found (odds of 20 to 1)."""
 
@@ -141,6 +144,8 @@ def _as_trace(data: Any, unit: str | None) -> Trace:
     streams = []
     for row in rows:
         try:
+            if np.iscomplexobj(row):
+                raise TypeError("complex")
             times = np.asarray(row, np.float64)
         except (TypeError, ValueError):
             raise InputError("these are not numbers", "pass arrival times as numbers, one a token") from None
@@ -198,6 +203,8 @@ def _refuse_unusable(observed: Observed) -> None:
     each = span / events
     if events >= 20 and each < FASTEST_S:
         raise InputError(f"{each * 1e6:.3g} us per event is faster than any decoder", _UNIT)
+    gap = np.concatenate([np.diff(a.t) for a in observed.arrays])
+    each = float(np.median(gap[gap > 0]))
     if events >= 4 and each > SLOWEST_S:
         raise InputError(f"{each / 60:.3g} minutes per event is slower than any decoder", _UNIT)
 
@@ -255,6 +262,9 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
     if not ranked:
         return answer.undetermined(finding("V004", "no explanation could have produced these times"))
     best = ranked[0]
+    if _steps(best, observed) < FEWEST_STEPS:
+        few = finding("Q001", f"hardly {FEWEST_STEPS:.0f} steps in {n} events: at least {ENOUGH} tokens are needed")
+        return answer.undetermined(few, needed=max(ENOUGH, 4 * n))
     rival = next((e for e in ranked if e.model != best.model), None)
     lead = best.score(n) - rival.score(n) if rival is not None else np.inf
     if best.layer == INDEPENDENT_LAYER and best.fit is not None and best.fit.extra["period_margin"] < SURE_PERIOD:
@@ -275,6 +285,14 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
             )
             return answer.undetermined(finding("V004", text), shares=shares, best=best)
     return answer.determined(best, shares)
+
+
+def _steps(best: Explanation, observed: Observed) -> float:
+    """About how many steps, chunks or flushes there are."""
+    if best.fit is not None:
+        return float(best.fit.burst_counts.sum())
+    gap = np.concatenate([np.diff(a.t) for a in observed.arrays])
+    return float((gap > 0.1 * gap.max()).sum())
 
 
 def _sober(e: Explanation) -> Explanation:

@@ -35,6 +35,8 @@ from .trace import Trace
 
 FloatArray = npt.NDArray[np.float64]
 
+_HALF: Final = 0.7
+
 _NEAR: Final = 2.0
 """Nats within which another M is as good as the best."""
 
@@ -75,7 +77,12 @@ class Report:
             fit.alpha, *intervals.share(fit.alpha, fit.alpha_se * widen_alpha, self.level, for_alpha.freedom), how
         )
         positions = tuple(
-            self._estimate(a, *intervals.share(a, s * widen_alpha, self.level, for_alpha.freedom), how)
+            # half a trial away from 0 and 1, where the standard error is that of half a trial
+            self._estimate(
+                a,
+                *intervals.share(min(max(a, _HALF * s), 1 - _HALF * s), s * widen_alpha, self.level, for_alpha.freedom),
+                how,
+            )
             for a, s in zip(fit.hazards.tolist(), fit.hazards_se.tolist(), strict=True)
         )
         # tokens over steps is what a server's counters show; the interval is about the law, whose last burst is whole
@@ -124,7 +131,7 @@ class Report:
 
     def _grouped(self, best: Explanation, shares: Mapping[str, float]) -> Fingerprint:
         """Fixed chunks, buffers and pacing: the decoder behind them stays hidden."""
-        notes = [finding("V010", "the decoder behind cannot be seen")] if best.model == BUFFERED else []
+        notes = [finding("V010", "the decoder behind cannot be seen, so its burst, acceptance and step are not given")]
         flush = best.extra.get("flush_s", float("nan"))
         return self._answer(
             best.model, notes, shares, best, tokens_per_s=self._rate(),
@@ -178,9 +185,10 @@ class Report:
         if fit is not None and fit.step_s > 0:
             se = intervals.log_ratio((mean, fit.step_s), (float(spread), fit.step_se)) * mean / fit.step_s
             rate = self._positive(mean / fit.step_s, se, "acceptance length over step")
+        one = Estimate(1.0, 1.0, 1.0, self.level, "total over events") if verdict == AUTOREGRESSIVE else None
         return self._answer(
-            verdict, notes, shares, step, acceptance_length=length, tokens_per_s=rate, steps=steps, tokens=total,
-            **timing,
+            verdict, notes, shares, step, max_burst=one, acceptance_length=length, tokens_per_s=rate, steps=steps,
+            tokens=total, **timing,
         )  # fmt: skip
 
     def _answer(

@@ -76,9 +76,13 @@ def enumerated(c, *, prefill_is_a_burst=False, late_before_step=False):
     m, cells = c.hazards.size, c.density.size
 
     def arrivals(i, u):
-        """(weight, delay seen) of a token at lateness u with a delay of its own."""
+        """(weight, delay seen) of a token at lateness u with a delay of its own.
+
+        It was ready when its predecessor came, a gap earlier, or its delay is u.
+        """
         yield c.density[u] * c.fresh[i], True
-        yield c.cdf[u] * c.inside[i], False
+        if u >= c.jump[i]:
+            yield c.cdf[u - c.jump[i]] * c.inside[i], False
 
     def durations():
         for k, p in enumerate(c.pmf):
@@ -101,7 +105,7 @@ def enumerated(c, *, prefill_is_a_burst=False, late_before_step=False):
             went = [*path, ("went", j, 1.0)]
             if c.per_token:
                 for w, seen in arrivals(i, u + g):
-                    note = ("delay_seen" if seen else "delay_below", u + g, 1.0)
+                    note = ("delay_seen", u + g, 1.0) if seen else ("delay_below", u, 1.0)
                     tied = [] if seen else [("tied", i, 1.0)]
                     walk(i + 1, j + 1, u + g, weight * c.hazards[j] * w, [*went, note, *tied])
             else:
@@ -113,7 +117,7 @@ def enumerated(c, *, prefill_is_a_burst=False, late_before_step=False):
             took = [("slow_seen", 0, 1.0), ("slow_seen", 1, float(s))] if k is None else [("step_seen", k, 1.0)]
             ended = [("stopped", j, 1.0)] if i > 0 or j < m - 1 or prefill_is_a_burst else []
             for w, seen in arrivals(i, v):
-                note = [("delay_seen", v, 1.0)] if seen else [("delay_below", v, 1.0), ("tied", i, 1.0)]
+                note = [("delay_seen", v, 1.0)] if seen else [("delay_below", v - g, 1.0), ("tied", i, 1.0)]
                 step = [("new", i, 1.0), *took, *ended, *note]
                 walk(i + 1, 0, v, weight * (1 - c.hazards[j]) * p * w, [*path, *step])
 
@@ -182,7 +186,8 @@ def dense(c):
     steps[c.first : c.first + c.pmf.size] += c.pmf
     total = 0.0
     for i, g in enumerate(c.jump):
-        arrives = c.density * c.fresh[i] + c.cdf * c.inside[i]
+        ready = np.concatenate((np.zeros(g), c.cdf[: cells - g]))
+        arrives = c.density * c.fresh[i] + ready * c.inside[i]
         full = np.convolve(alpha @ (1 - c.hazards), steps[::-1])  # index u - s + steps.size - 1
         begin = steps.size - 1 - g
         source = np.arange(cells) + begin

@@ -22,6 +22,8 @@ from .late import normal_cdf
 
 FloatArray = npt.NDArray[np.float64]
 
+FEWEST_FLUSHES = 8
+
 FEWEST = 1.5
 """Tokens a flush, on average, below which a buffer would make no difference to anybody."""
 
@@ -66,7 +68,7 @@ def explain(
         flushes.append(at[:-1])
         sizes.append(np.diff(start).astype(np.float64))
     flushed = sum(s.size for s in sizes)
-    if flushed < 8 or sum(float(s.sum()) for s in sizes) < FEWEST * flushed:
+    if flushed < FEWEST_FLUSHES or sum(float(s.sum()) for s in sizes) < FEWEST * flushed:
         return []
     bursts = burst_loglik(hazards, went, stopped)
     walk, pace = sizes_loglik(flushes, sizes, bursts - HOPELESS)
@@ -106,6 +108,8 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray], least: floa
     span = sum(float(f[-1] - f[0]) for f in flushes if f.size > 1)
     tokens = sum(float(s[1:].sum()) for s in sizes)
     pace = span / max(tokens, 1.0)
+    if not pace > 0:
+        return -np.inf, pace
     inside = normal_cdf((1.0 - _GRID) / _NOISE[:, None]) - normal_cdf(-_GRID / _NOISE[:, None])
     total = np.zeros((_LEVEL.size, _NOISE.size))
     for at, size in zip(flushes, sizes, strict=True):

@@ -16,6 +16,9 @@ BINS = 10
 TOLERATED = 0.12
 """Share of gaps, or of runs, that a useful model may misplace. Real engines are never exactly any model."""
 
+_CHANCE = 0.7
+"""Times the root of bins over events: about twice the total variation that chance makes between equal laws."""
+
 _LONGEST_RUN = 12
 _SIMULATED = 20_000
 
@@ -24,7 +27,7 @@ def misfit(best: Explanation, streams: Sequence[Arrays], seed: int) -> tuple[flo
     """Distance between the data and a simulation of the fitted explanation, and the largest distance allowed.
 
     The distance is the larger of two total variations: of the gaps (in deciles) and of the runs of short gaps (up to
-    12). Allowed is `TOLERATED` and what chance adds at this many events, three times over.
+    12). Allowed is `TOLERATED` and twice what chance adds at this many events.
 
     Returns
     -------
@@ -44,14 +47,14 @@ def misfit(best: Explanation, streams: Sequence[Arrays], seed: int) -> tuple[flo
     edges = np.concatenate(([finest], 0.97 * border))
     gaps = _variation(np.searchsorted(edges, seen), np.searchsorted(edges, made), edges.size + 1)
     runs = 0.0
-    chance = np.sqrt(edges.size / max(seen.size, 1))
+    chance = _CHANCE * np.sqrt(edges.size / max(seen.size, 1))
     if best.fit is not None:
         cut = 0.4 * best.fit.step_s
         ours = np.concatenate([_runs(np.diff(s.t), cut) for s in streams])
         theirs = _runs(made, cut)
         if ours.size > 20 and theirs.size > 20:
             runs = _variation(ours, theirs, _LONGEST_RUN + 1)
-            chance = max(chance, float(np.sqrt(min(ours.max(), _LONGEST_RUN) / ours.size)))
+            chance = max(chance, _CHANCE * float(np.sqrt(min(ours.max(), _LONGEST_RUN) / ours.size)))
     return max(gaps, runs), TOLERATED + float(chance)
 
 

@@ -12,13 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..stats import gaplaw
-from ..stats.gaps import Gaps, cuts
+from ..stats.gaps import Gaps, cuts, two_classes
 from ..stats.runs import forward_backward
 
 FloatArray = npt.NDArray[np.float64]
 
 LARGEST_BURST = 160
 _TINY = 1e-12
+
+SHORTEST_STEP = 0.25
+"""Shortest step of plain decoding, in steps."""
+
+CLOSE_TOGETHER = 0.15
+"""Most that a typical gap inside a burst may take of a typical step."""
 
 SLIP = 1e-8
 """Probability of a short burst under fixed chunks: so small that one in the middle of a stream speaks against them."""
@@ -113,9 +119,23 @@ def updated_hazards(hazards: FloatArray, went: FloatArray, stopped: FloatArray, 
     return np.append(np.clip(value, 1e-9, 1 - 1e-9), 0.0)
 
 
-def fit_plain(gaps: Gaps) -> DirectFit:
-    """M = 1: every gap is a step."""
+def fit_plain(gaps: Gaps, *, known: bool = False) -> DirectFit:
+    """M = 1: every gap is a step; `known` where that is not in question, and the law of the steps is free.
+
+    Steps scatter, but not down to a quarter of the long ones: shorter gaps are left to the tail. A law with a mode at
+    a burst's inner gaps and one at the step would imitate geometric bursts without saying so.
+    """
+    if known:
+        return em(gaps, np.zeros(1), *_start(gaps, 0.0))
+    gap = gaps.gap
+    border = two_classes(np.minimum(gap, np.quantile(gap, 0.98)))
+    long = float(np.median(gap[gap > border])) if (gap > border).any() else float(gap.max())
+    lowest = float(np.log(SHORTEST_STEP * long))
+    steps = (gaps.log >= lowest) & ~gaps.zero
     inside, between = _start(gaps, 0.0)
+    between = replace(gaplaw.initial(gaps.log[steps], gaps.zero[steps], 3, 0.02, most_tail=0.2), floor=lowest)
+    low = float(gaps.log.min()) - 0.1
+    between = replace(between, low=low, width=max(between.low + between.width - low, 0.1))
     return em(gaps, np.zeros(1), inside, between)
 
 
@@ -129,9 +149,19 @@ def fit_runs(gaps: Gaps) -> DirectFit | None:
         inside, between = _start(gaps, cut)
         start = np.append(np.full(longest, 0.6), 0.0)
         found = em(gaps, start, inside, between)
-        if np.isfinite(found.loglik) and (best is None or found.loglik > best.loglik):
+        if np.isfinite(found.loglik) and _apart(found) and (best is None or found.loglik > best.loglik):
             best = found
     return best
+
+
+def _apart(fit: DirectFit) -> bool:
+    """Whether the gaps inside bursts are of another kind than steps, and not the shorter half of one kind.
+
+    Independent gaps of any one law are a mixture of their short and long ones, and that is the same as bursts without
+    a largest size.
+    """
+    inside = fit.inside.median if fit.inside.zero < 0.5 else 0.0
+    return inside < CLOSE_TOGETHER * fit.between.median
 
 
 def _longest_run(gaps: Gaps, cut: float) -> int:

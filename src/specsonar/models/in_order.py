@@ -64,7 +64,7 @@ def _explain(gaps: Gaps, beat: float) -> list[Explanation]:
 def explain_plain(streams: Sequence[Arrays]) -> list[Explanation]:
     """Plain decoding alone, where it is known that every event is a step of one token."""
     gaps = prepare(streams)
-    return [_plain_direct(gaps, direct.fit_plain(gaps))]
+    return [_plain_direct(gaps, direct.fit_plain(gaps, known=True))]
 
 
 def _choose_direct(gaps: Gaps, runs: direct.DirectFit) -> Choice[direct.DirectFit]:

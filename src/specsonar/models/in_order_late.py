@@ -42,7 +42,8 @@ def explain(gaps: Gaps, beat: float) -> list[Explanation]:
     blurred = float(np.mean((part.gap > 0.02 * step) & (part.gap < 0.5 * step))) > 0.1
     found: list[Explanation] = []
     beat = beat if part is gaps else -np.inf
-    if np.median(run_lengths(part, borders[0])) > _LARGEST:
+    lengths = run_lengths(part, borders[0])
+    if lengths.size and np.median(lengths) > _LARGEST:
         return found
     starts = [
         _start_late(part, part_grid, borders if blurred else borders[:1], beat, per_token=per_token)

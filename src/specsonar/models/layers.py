@@ -90,7 +90,7 @@ def burst_law(
     hazards = free[:-1]
     return {
         "hazards": hazards,
-        "hazards_se": loss * np.sqrt(np.maximum(hazards * (1 - hazards), 0.25 / trials) / trials),
+        "hazards_se": loss * np.sqrt((hazards * (1 - hazards) + 0.5 / trials) / trials),
         "alpha": alpha,
         "alpha_se": se,
         "alpha_loglik": one_loglik,

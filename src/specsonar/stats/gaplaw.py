@@ -27,6 +27,7 @@ class GapLaw:
     weight, mean, sd : shape (K,); natural logarithm of seconds.
     tail, low, width : probability and support of the log-uniform tail.
     cap : log gap above which the law has no density at all (inf for none).
+    floor : log gap below which the components have none; the tail may.
     most_tail : the tail's share is estimated, but never beyond this.
     """
 
@@ -39,12 +40,14 @@ class GapLaw:
     width: float
     cap: float = np.inf
     most_tail: float = 1.0
+    floor: float = -np.inf
 
     def components(self, log_gap: FloatArray, is_zero: npt.NDArray[np.bool_]) -> FloatArray:
         """Weighted densities, shape (K+2, n): log-normal components, tail, point mass."""
         z = (log_gap - self.mean[:, None]) / self.sd[:, None]
         out = np.empty((self.mean.size + 2, log_gap.size))
         out[:-2] = (self.weight / (self.sd * _ROOT))[:, None] * np.exp(-0.5 * z * z)
+        out[:-2, log_gap < self.floor] = 0.0
         out[-2] = np.where((log_gap >= self.low) & (log_gap <= self.low + self.width), self.tail / self.width, 0.0)
         out[:-1, is_zero | (log_gap > self.cap)] = 0.0
         out[-1] = np.where(is_zero, self.zero, 0.0)

@@ -19,7 +19,7 @@ FEW_STREAMS = 6
 def quantile(level: float, freedom: float = float("inf")) -> float:
     """Half-width of a symmetric interval in standard errors: normal, widened for few degrees of freedom.
 
-    The widening is the Cornish-Fisher expansion of Student's t (Fisher and Cornish 1960), good to 1% from 4 on.
+    The widening is the Cornish-Fisher expansion of Student's t (Fisher and Cornish 1960), good to 2% at 95% from 4 on.
 
     >>> round(quantile(0.95), 2), round(quantile(0.95, 9), 2)
     (1.96, 2.26)
@@ -53,7 +53,7 @@ def positive(
 def share(value: float, se: float, level: float, freedom: float = float("inf")) -> tuple[float, float]:
     """Score interval of a proportion with the information of `se` (Wilson 1927): n = p (1-p) / se^2 trials.
 
-    Stays inside (0, 1) and is not empty at 0 or 1.
+    Stays inside (0, 1); the caller keeps p off 0 and 1 where se > 0.
 
     >>> [round(x, 3) for x in share(0.8, 0.018, 0.95)]
     [0.762, 0.833]

@@ -5,11 +5,12 @@ so a late packet makes the next gap shorter, and steps that pile up behind it ar
 (position j in the burst, lateness u = A - T_r) with u on a grid. With g the gap to the next token,
 
     same burst:  u' = u + g            weight a_j       and  inside(g)                       [one delay per step]
-                                                        or   d(u') + D(u') inside(g)         [one delay per token]
-    next step:   u' = u + g - S        weight 1 - a_j   and  d(u') + D(u') inside(g)
+                                                        or   d(u') + D(u' - g) inside(g)     [one delay per token]
+    next step:   u' = u + g - S        weight 1 - a_j   and  d(u') + D(u' - g) inside(g)
 
 where d and D are density and distribution of the delay: either the token came the moment it could (its delay is u'),
-or it was ready before and came right behind its predecessor (delay at most u', gap by the law of gaps inside a burst).
+or it was ready when its predecessor came, and followed right behind (delay at most u' - g, gap by the law of gaps
+inside a burst). Both together have probability one over all g.
 """
 
 from __future__ import annotations
@@ -132,7 +133,9 @@ def sweep(
                 end = min(b, v - g + slow_last + 1)
                 if end > begin:
                     value += slow_each * (sums[end] - sums[begin])
-            arrives = delay_density[v] * fresh[i] + delay_cdf[v] * inside[i]
+            arrives = delay_density[v] * fresh[i]
+            if v >= g:
+                arrives += delay_cdf[v - g] * inside[i]
             value *= arrives
             alpha[row, 0] = value
             norm += value
@@ -189,7 +192,9 @@ def sweep(
         fresh_start = 0.0
         for v in range(lo, hi):
             density = delay_density[v] * fresh[i]
-            arrives = density + delay_cdf[v] * inside[i]
+            arrives = density
+            if v >= g:
+                arrives += delay_cdf[v - g] * inside[i]
             weight[v] = arrives * beta[v, 0] * inverse
             gain[v + 1] = gain[v] + weight[v]
             moment[v + 1] = moment[v] + weight[v] * v
@@ -197,7 +202,8 @@ def sweep(
             fresh_start += posterior
             seen = posterior * density / arrives if arrives > 0.0 else 0.0
             delay_seen[v] += seen
-            delay_below[v] += posterior - seen
+            if v >= g:
+                delay_below[v - g] += posterior - seen
             behind += posterior - seen
             if per_token:
                 posterior = 0.0
@@ -205,7 +211,8 @@ def sweep(
                     posterior += alpha[base_next + v, j] * beta[v, j]
                 seen = posterior * density / arrives if arrives > 0.0 else 0.0
                 delay_seen[v] += seen
-                delay_below[v] += posterior - seen
+                if v >= g:
+                    delay_below[v - g] += posterior - seen
                 behind += posterior - seen
         new[i] = fresh_start
         tied[i] = behind if per_token else behind + (1.0 - fresh_start)
@@ -249,7 +256,7 @@ def sweep(
             if reachable:
                 emission = inside[i]
                 if per_token:
-                    emission = delay_density[v] * fresh[i] + delay_cdf[v] * inside[i]
+                    emission = delay_density[v] * fresh[i] + delay_cdf[u] * inside[i]
                 emission *= inverse
             for j in range(top):
                 ends = (1.0 - hazards[j]) * value
