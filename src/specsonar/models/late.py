@@ -26,6 +26,10 @@ _BUMP_RATIO = 1.5
 _BUMP_SD = 0.35
 _MOST_CELLS = 6000
 _TINY = 1e-14
+
+STALLED = 4.0
+"""Stray steps that take more than so many steps on average are stalls of the path, and no part of the step time."""
+
 _OVER = 1.8
 
 
@@ -194,8 +198,11 @@ def em(
         last = loglik
         p = _maximised(gaps, grid, p, e, rule, settle=turn < 2)
     k = e["first"][0] + np.arange(e["step_seen"].size)
-    steps = e["step_seen"].sum() + e["stray_seen"][0]
-    mean = (k @ e["step_seen"] + e["stray_seen"][1]) / steps * grid.delta if steps > 0 else p.step
+    strays, stray_cells = e["stray_seen"]
+    if stray_cells * grid.delta > STALLED * p.step * strays:
+        strays = stray_cells = 0.0
+    steps = e["step_seen"].sum() + strays
+    mean = (k @ e["step_seen"] + stray_cells) / steps * grid.delta if steps > 0 else p.step
     return LateFit(p, loglik, e["new"], e["went"], e["stopped"], float(mean), _jitter(grid, p))
 
 
