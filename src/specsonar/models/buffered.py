@@ -73,7 +73,7 @@ def explain(
     bursts = burst_loglik(hazards, went, stopped)
     walk, pace = sizes_loglik(flushes, sizes, bursts - HOPELESS)
     gap = np.concatenate([np.diff(f) for f in flushes if f.size > 1])
-    period = float(np.median(gap))
+    period = max(float(np.median(gap)), 1e-9)
     steady = bool(np.mean(np.abs(gap / period - np.rint(gap / period)) < 0.02) > 0.9)
     return [
         Explanation(

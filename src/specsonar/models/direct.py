@@ -20,8 +20,8 @@ FloatArray = npt.NDArray[np.float64]
 LARGEST_BURST = 160
 _TINY = 1e-12
 
-SHORTEST_STEP = 0.25
-"""Shortest step of plain decoding, in steps."""
+SHORTEST_STEP = 0.1
+"""Shortest step of plain decoding, in long steps."""
 
 CLOSE_TOGETHER = 0.15
 """Most that a typical gap inside a burst may take of a typical step."""
@@ -122,7 +122,7 @@ def updated_hazards(hazards: FloatArray, went: FloatArray, stopped: FloatArray, 
 def fit_plain(gaps: Gaps, *, known: bool = False) -> DirectFit:
     """M = 1: every gap is a step; `known` where that is not in question, and the law of the steps is free.
 
-    Steps scatter, but not down to a quarter of the long ones: shorter gaps are left to the tail. A law with a mode at
+    Steps scatter, but not down to a tenth of the long ones: shorter gaps are left to the tail. A law with a mode at
     a burst's inner gaps and one at the step would imitate geometric bursts without saying so.
     """
     if known:

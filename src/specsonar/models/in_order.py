@@ -132,15 +132,18 @@ def _fixed(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
 def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, float, float]:
     """Mean step, its standard error, the spread of single steps, and the jitter with its standard error, seconds.
 
-    From the gaps that start steps. Pauses beyond eight times the 90th percentile are stalls of the path, not steps.
+    From one step's first token to the next one's. Pauses beyond eight times the 90th percentile are stalls of the path, not steps.
     Delays are independent, so neighbouring gaps have covariance - jitter^2 (each delay enters two gaps); the variance
     of the mean is taken from the autocovariances up to lag 2 n^(1/3) (Newey and West 1987).
     """
     nothing = float("nan")
-    at = np.flatnonzero(new > 0.5)
-    if at.size < 2:
+    parts = []
+    for begin, end in zip(gaps.offsets[:-1], gaps.offsets[1:], strict=True):
+        starts = np.cumsum(gaps.gap[begin:end])[new[begin:end] > 0.5]
+        parts.append(np.diff(starts, prepend=0.0))
+    step = np.concatenate(parts)
+    if step.size < 2:
         return (nothing,) * 5
-    step = gaps.gap[at]
     step = step[step <= 8 * np.quantile(step, 0.9)]
     n = step.size
     mean = float(step.mean())

@@ -1,0 +1,74 @@
+"""Streams that look like something else: each was taken for the wrong thing once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from specsonar.fingerprint import AUTOREGRESSIVE, BUFFERED, SPECULATIVE, UNDETERMINED
+from specsonar.fit import fingerprint
+from specsonar.sources.simulate import simulate
+from specsonar.sources.worlds import WORLDS
+
+
+def plain(law, seed):
+    """A stream of independent gaps, seconds."""
+    return np.concatenate(([0.0], np.cumsum(law(np.random.default_rng(seed)))))
+
+
+@pytest.mark.parametrize(("alpha", "burst"), [(0.5, 5), (0.6, 6), (0.3, 4), (0.4, 5)])
+def test_nearly_geometric_bursts_are_not_independent_gaps(alpha, burst):
+    """On a clean link with tokens 100 us apart, a mixture of two kinds of step imitates bursts without a largest size."""
+    knobs = {"max_burst": burst, "acceptance": alpha, "step_cv": 0.05, "in_burst_us": 100, "in_burst_cv": 0.5}
+    answer = fingerprint(simulate(tokens=600, seed=0, **knobs).without_truth())
+    assert answer.verdict == SPECULATIVE
+    assert answer.max_burst is not None
+    assert answer.max_burst.value == burst
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda rng: rng.uniform(0.005, 0.035, 600),
+        lambda rng: 0.02 * np.exp(0.5 * rng.standard_normal(600)),
+        lambda rng: rng.gamma(4, 0.005, 600),
+    ],
+    ids=["uniform", "log-normal", "gamma"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_irregular_steps_are_not_speculation(law, seed):
+    """The shorter half of one law is no burst."""
+    assert fingerprint(plain(law, seed), unit="s").verdict in (AUTOREGRESSIVE, UNDETERMINED)
+
+
+def test_high_jitter_on_independent_paths_is_not_taken_for_an_ordered_link():
+    """At 0.35 of the step; an earlier filter whose densities summed to more than one found M = 2 at 11 ms here."""
+    answers = [fingerprint(simulate(WORLDS["B35"].service, tokens=600, seed=seed).without_truth()) for seed in range(3)]
+    for answer in answers:
+        assert answer.verdict in (SPECULATIVE, UNDETERMINED)
+        if answer.step_ms is not None:
+            assert answer.step_ms.value == pytest.approx(20.0, rel=0.01)
+    assert any(a.max_burst is not None and a.max_burst.value == 4 for a in answers)
+
+
+def test_a_timer_that_always_brings_some_is_a_buffer():
+    """Four to six tokens every 100 ms, late by a few: no draft is never rejected first and mostly rejected last."""
+    service = {"max_burst": 1, "flush_ms": 100.0, "step_delay": "lognormal:2,1", "step_cv": 0.05}
+    assert fingerprint(simulate(tokens=600, seed=4, **service).without_truth()).verdict == BUFFERED
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[0.0] * 99 + [0.5], [0.0] * 50 + [1.0] * 50, [0.0] * 50 + [1.0] * 50 + [2.0] * 50],
+    ids=["one step", "two clumps", "three clumps"],
+)
+def test_a_handful_of_steps_says_nothing(times):
+    answer = fingerprint(times, unit="s")
+    assert answer.verdict == UNDETERMINED
+    assert answer.needed_tokens is not None
+
+
+def test_one_endless_pause_is_no_wrong_unit():
+    """Eleven days in the middle of a good stream."""
+    times = np.concatenate((np.arange(300) * 0.02, 1e6 + np.arange(300) * 0.02))
+    assert fingerprint(times, unit="s").verdict != SPECULATIVE
