@@ -18,7 +18,7 @@ def plain(law, seed):
 
 @pytest.mark.parametrize(("alpha", "burst"), [(0.5, 5), (0.6, 6), (0.3, 4), (0.4, 5)])
 def test_nearly_geometric_bursts_are_not_independent_gaps(alpha, burst):
-    """On a clean link with tokens 100 us apart, a mixture of two kinds of step imitates bursts without a largest size."""
+    """On a clean link with tokens 100 us apart, a mixture of two kinds of step imitates endless bursts."""
     knobs = {"max_burst": burst, "acceptance": alpha, "step_cv": 0.05, "in_burst_us": 100, "in_burst_cv": 0.5}
     answer = fingerprint(simulate(tokens=600, seed=0, **knobs).without_truth())
     assert answer.verdict == SPECULATIVE

@@ -132,7 +132,8 @@ def _fixed(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
 def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, float, float]:
     """Mean step, its standard error, the spread of single steps, and the jitter with its standard error, seconds.
 
-    From one step's first token to the next one's. Pauses beyond eight times the 90th percentile are stalls of the path, not steps.
+    From one step's first token to the next one's. Pauses beyond eight times the 90th percentile are stalls of the
+    path, not steps.
     Delays are independent, so neighbouring gaps have covariance - jitter^2 (each delay enters two gaps); the variance
     of the mean is taken from the autocovariances up to lag 2 n^(1/3) (Newey and West 1987).
     """
