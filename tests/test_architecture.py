@@ -93,7 +93,7 @@ def test_explanations_are_complete(code):
 
 def test_no_registry_and_no_machine_path(tracked):
     """Nothing depends on one machine, and pip finds its index by itself. (Split here, so as not to find itself.)"""
-    hosts = ["py" + "pi.org", "python" + "hosted.org", "registry." + "npmjs", "index" + "-url"]
+    hosts = ["py" + "pi.org", "python" + "hosted.org", "registry.n" + "pmjs", "index" + "-url"]
     folders = ["/wo" + "rk/", "/ro" + "ot/", "/t" + "mp/"]
     bad = re.compile("|".join([*map(re.escape, hosts), *(rf"(?<![\w.]){re.escape(f)}" for f in folders)]))
     hits = [(name, match.group()) for name, text in tracked.items() for match in bad.finditer(text)]
