@@ -96,6 +96,8 @@ def choose(start: int, largest: int, steps: float, fit: Callable[[int, str], F],
     for m in (start + 1, start + 2):
         if m <= largest and score(m) > score(best):
             best = m
+        elif m > largest or score(m) < score(best) - 1.5 * cost:
+            break
     for m in range(start - 1, max(1, start - 1 - reach), -1):
         if score(m) > score(best):
             best = m

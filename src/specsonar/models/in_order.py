@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ..fingerprint import AUTOREGRESSIVE, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
+from ..fingerprint import AUTOREGRESSIVE, BUFFERED, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
 from ..stats.bursts import law_penalty, oddity
 from ..stats.gaps import Gaps, prepare
 from ..stats.result import Arrays, LayerFit
@@ -55,9 +55,10 @@ def _explain(gaps: Gaps, beat: float) -> list[Explanation]:
     choice = _choose_direct(gaps, runs)
     found.append(_speculative_direct(gaps, choice))
     found.append(_fixed(gaps, choice))
-    found += buffered.explain(gaps, runs.new, runs.hazards, runs.went, runs.stopped, runs.loglik, _RUNS)
     if _lateness_matters(gaps, choice.best):
         found += in_order_late.explain(gaps, beat)
+    if all(e.model != BUFFERED for e in found):
+        found += buffered.explain(gaps, runs.new, runs.hazards, runs.went, runs.stopped, runs.loglik, _RUNS)
     return found
 
 
