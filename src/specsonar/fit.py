@@ -116,8 +116,8 @@ def fingerprint(
     if method == "baseline":
         return report.baseline(trace, observed.arrays, observed.count_source, level, seed)
     _refuse_unusable(observed)
-    tokens = sum(int(a.tokens.sum()) if a.tokens is not None else a.t.size for a in observed.arrays)
     answer = report.Report(trace, observed.arrays, observed.count_source, tuple(observed.findings), level, seed)
+    tokens = answer.token_count
     if tokens < FEWEST or observed.events < 4:
         few = finding("Q001", f"{tokens} tokens: at least {ENOUGH} are needed to tell speculation from plain decoding")
         return answer.undetermined(few, needed=ENOUGH)

@@ -211,7 +211,7 @@ class Report:
             verdict=verdict, sentence="", layer=layer, count_source=self.count_source,
             alternatives=tuple(Alternative(m, w) for m, w in shares.items()),
             streams=len(self.trace.streams), events=self.trace.events,
-            tokens=self._tokens() if tokens is None and rate_known else tokens,
+            tokens=self.token_count if tokens is None and rate_known else tokens,
             server_report=report, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
             provenance={
                 "version": version("specsonar"),
@@ -222,7 +222,9 @@ class Report:
         )  # fmt: skip
         return sentence.completed(answer)
 
-    def _tokens(self) -> int:
+    @property
+    def token_count(self) -> int:
+        """Tokens of all streams; an event without a count is one."""
         return sum(int(a.tokens.sum()) if a.tokens is not None else a.t.size for a in self.arrays)
 
     def _rate(self) -> Estimate | None:

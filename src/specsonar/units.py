@@ -69,16 +69,3 @@ def to_ns(times: npt.NDArray[np.float64], unit: str) -> npt.NDArray[np.int64]:
     if np.abs(relative).max() > 9e18:
         raise InputError("the times span more than 292 years in this unit", "check --unit")
     return np.rint(relative).astype(np.int64)
-
-
-def duration(seconds: float) -> str:
-    """A duration for people: three significant digits and a unit that fits.
-
-    >>> duration(0.02), duration(3.2e-5), duration(90)
-    ('20.0 ms', '32.0 us', '90.0 s')
-    """
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if abs(seconds) >= size:
-            value = seconds / size
-            return f"{value:.3g} {unit}" if value >= 100 else f"{value:#.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"

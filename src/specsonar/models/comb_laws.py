@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..stats.bursts import mean_burst
+from ..stats.bursts import mean_burst, mean_slope
 from ..stats.combfit import Comb
 from ..stats.result import LayerFit
 from .comb_search import alpha_for_mean
@@ -94,19 +94,6 @@ def choose(climber: Climber[P], best: P, guess: int, largest: int, steps: float)
         if winner == m:
             return Laws(m, free, free_ll, one, one_ll)
         best, m = free[winner], winner
-
-
-def mean_slope(hazards: FloatArray) -> FloatArray:
-    """d E[B] / d a_j = sum_{k>=j} prod_{i<=k, i!=j} a_i, shape (M-1,).
-
-    >>> mean_slope(np.array([0.5, 0.25]))
-    array([1.25, 0.5 ])
-    """
-    out = np.zeros(len(hazards))
-    for j in range(len(hazards)):
-        rest = np.concatenate(([1.0], hazards[:j], hazards[j + 1 :]))
-        out[j] = np.cumprod(rest)[j:].sum()
-    return out
 
 
 def record(

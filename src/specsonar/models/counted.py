@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..stats import counted as law
-from ..stats.bursts import mean_burst, pmf
+from ..stats.bursts import mean_burst, mean_slope, pmf
 from ..stats.result import Arrays, LayerFit
 from ..stats.schedule import step_time
 from . import heldback
@@ -121,7 +121,7 @@ def _report(best: Rival, data: Data, streams: Sequence[Arrays], resolution: floa
     time = step_time([t for t, _ in whole], [m for _, m in whole], 0.25 * float(spread @ data.times), resolution)
     bursts = _likeliest(best, data)
     length = mean_burst(best.hazards)
-    gradient = _length_gradient(best.hazards)
+    gradient = mean_slope(best.hazards)
     iid = float(np.sqrt(max(float(gradient @ covariance @ gradient), 0.0)))
     tail_steps = sum(
         max(1.0, round(float(s.t[-1] - s.t[-2]) / best.gaps.step)) if k > 1 else 1.0 for s in streams if s.t.size > 1
@@ -162,16 +162,6 @@ def _informations(best: Rival, data: Data, shares: bool) -> tuple[FloatArray, fl
     groups = law.common(best.burst)
     one = law.maximise(best.events, best.build, np.full(best.burst - 1, best.alpha), best.fit.weights, groups)
     return matrix, float(law.information(best.events, best.build, one, groups, shares=shares)[0, 0])
-
-
-def _length_gradient(hazards: FloatArray) -> FloatArray:
-    """d E[B] / d a_j = sum_{i >= j} prod_{l <= i, l != j} a_l, shape (M-1,)."""
-    gradient = np.empty(hazards.size)
-    for j in range(hazards.size):
-        others = hazards.copy()
-        others[j] = 1.0
-        gradient[j] = np.cumprod(others)[j:].sum()
-    return gradient
 
 
 def _likeliest(best: Rival, data: Data) -> tuple[IntArray, ...]:

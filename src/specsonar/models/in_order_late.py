@@ -131,10 +131,7 @@ def _fixed_late(gaps: Gaps, grid: late.Grid, bursts: late.LateFit) -> Explanatio
 def _late_layer(gaps: Gaps, grid: late.Grid, final: late.LateFit, choice: Choice[late.LateFit]) -> LayerFit:
     """The record of the filter's fit. Hazards free of each other come from the final expectations: one more M-step."""
     p = final.parameters
-    one = p.hazards if choice.rule == "one" else choice.fits["one"].parameters.hazards
-    if choice.rule != "one":
-        trials = final.went[:-1] + final.stopped[:-1]
-        one = np.append(np.full(one.size - 1, final.went[:-1].sum() / trials.sum()), 0.0)
+    one = p.hazards if choice.rule == "one" else direct.updated_hazards(p.hazards, final.went, final.stopped, "one")
     free = direct.updated_hazards(p.hazards, final.went, final.stopped, "free")
 
     def at_alpha(alpha: float) -> float:

@@ -35,6 +35,19 @@ def mean_burst(hazards: npt.ArrayLike) -> float:
     return float(1.0 + np.cumprod(np.asarray(hazards, np.float64)).sum())
 
 
+def mean_slope(hazards: FloatArray) -> FloatArray:
+    """d E[B] / d a_j = sum_{k>=j} prod_{i<=k, i!=j} a_i, shape (M-1,).
+
+    >>> mean_slope(np.array([0.5, 0.25]))
+    array([1.25, 0.5 ])
+    """
+    out = np.zeros(len(hazards))
+    for j in range(len(hazards)):
+        rest = np.concatenate(([1.0], hazards[:j], hazards[j + 1 :]))
+        out[j] = np.cumprod(rest)[j:].sum()
+    return out
+
+
 def continued_stopped(bursts: npt.ArrayLike, max_burst: int) -> tuple[FloatArray, FloatArray]:
     """Steps that went on past position j, and that stopped at j, for j = 1..M-1; two arrays of shape (M-1,).
 

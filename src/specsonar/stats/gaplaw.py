@@ -1,7 +1,7 @@
 """Laws of a gap: a point mass at zero (same read, same tick), log-normal components, and a wide tail.
 
 All densities are with respect to the logarithm of the gap, plus counting measure at zero. The common factor 1/gap
-is left out of the inner loops and put back by `log_jacobian`.
+is left out of the inner loops and put back by `gaps.Gaps.log_jacobian`.
 """
 
 from __future__ import annotations
@@ -123,8 +123,3 @@ def initial(
         cap=cap,
         most_tail=most_tail,
     )
-
-
-def log_jacobian(log_gap: FloatArray, is_zero: npt.NDArray[np.bool_]) -> float:
-    """What turns a log-density in log gap into one in seconds: - sum of log gap over the positive gaps."""
-    return -float(log_gap[~is_zero].sum())
