@@ -55,6 +55,7 @@ def peer() -> None:
     n = len(gaps)
     symbols = (gaps.gap > 0.002).astype(np.int64).reshape(-1, 1)
     whole = np.array([0, n], np.int64)
+    seen = np.bincount(symbols[:, 0], minlength=2)
     print("\n| states | ours, ns per token and iteration | hmmlearn | ratio | wanted |\n|---|---|---|---|---|")
     for states in (2, 4, 8):
         hazards = np.append(np.full(states - 1, 0.8), 0.0)
@@ -65,8 +66,8 @@ def peer() -> None:
         def ours(inside=inside, between=between, hazards=hazards, new=new, went=went, stopped=stopped) -> None:
             forward_backward(inside, between, whole, hazards, new, went, stopped)
             direct.updated_hazards(hazards, went, stopped, "free")
-            for emission in (inside, between):
-                np.bincount(symbols[:, 0], weights=emission * new, minlength=2)
+            starts = np.bincount(symbols[:, 0], weights=new, minlength=2)
+            np.stack((starts, seen - starts))  # emission counts: between steps, and inside a burst
 
         ours()
         mine = best(ours)

@@ -16,6 +16,8 @@ IntArray = npt.NDArray[np.int64]
 
 ELSEWHERE = 0.1
 """Probability that the first token of a stream is not the prefill's, alone, but stands anywhere in a burst."""
+LEAST, MOST = 1e-30, 1e30
+"""Bounds of the sum of the forward variables between two rescalings."""
 
 
 @njit(cache=True)
@@ -49,41 +51,48 @@ def forward_backward(
     scale = np.empty(longest + 1)
     b = np.empty(top)
     back = np.empty(top)
+    ends = 1.0 - hazards
     for k in range(offsets.size - 1):
         first = offsets[k]
         n = offsets[k + 1] - first
         f[0, :] = ELSEWHERE / top
         f[0, top - 1] += 1.0 - ELSEWHERE
+        norm = 1.0
         for i in range(n):
             starts = 0.0
             for j in range(top):
-                starts += f[i, j] * (1.0 - hazards[j])
+                starts += f[i, j] * ends[j]
             f[i + 1, 0] = starts * between[first + i]
             norm = f[i + 1, 0]
             for j in range(1, top):
-                value = f[i, j - 1] * hazards[j - 1] * inside[first + i]
+                value = f[i, j - 1] * (hazards[j - 1] * inside[first + i])
                 f[i + 1, j] = value
                 norm += value
             if not norm > 0.0:
                 return -np.inf
-            scale[i + 1] = norm
-            inverse = 1.0 / norm
-            for j in range(top):
-                f[i + 1, j] *= inverse
-            total += np.log(norm)
-        b[:] = 1.0
+            # A division at every gap would take most of the time, so the sum is left to wander within bounds.
+            scale[i + 1] = 1.0
+            if not LEAST < norm < MOST:
+                scale[i + 1] = 1.0 / norm
+                for j in range(top):
+                    f[i + 1, j] /= norm
+                total += np.log(norm)
+                norm = 1.0
+        total += np.log(norm)
+        # The same scales on the way back make the sum over positions of f * b the same at every gap: 1.
+        b[:] = 1.0 / norm
         for i in range(n - 1, -1, -1):
-            inverse = 1.0 / scale[i + 1]
-            begin = between[first + i] * b[0] * inverse
+            begin = between[first + i] * scale[i + 1] * b[0]
+            onward = inside[first + i] * scale[i + 1]
             probability = 0.0
             for j in range(top):
-                ends = f[i, j] * (1.0 - hazards[j]) * begin
-                probability += ends
-                back[j] = (1.0 - hazards[j]) * begin
+                back[j] = ends[j] * begin
+                last = f[i, j] * back[j]
+                probability += last
                 if i > 0 or j < top - 1:  # the prefill's token is no burst
-                    stopped[j] += ends
+                    stopped[j] += last
                 if j < top - 1:
-                    step = hazards[j] * inside[first + i] * b[j + 1] * inverse
+                    step = hazards[j] * onward * b[j + 1]
                     went[j] += f[i, j] * step
                     back[j] += step
             new[first + i] = probability
