@@ -5,30 +5,36 @@ Live capture, proxy, packet capture and recordings all end here. No clock and no
 
 from __future__ import annotations
 
-import os.path
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
-
-import msgspec
 
 from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import Stream, stream
-from .counting import Counted, count
+from .counting import Counted, Running, count
 from .dialects import Facts, Json, Said, find, from_headers
-from .dialects.said import number, table, whole
+from .dialects.said import table, whole
+from .request import no_folder, settings
+from .values import payload, words
 
-_LIMIT_KEYS: Final = ("max_completion_tokens", "max_tokens", "n_predict", "max_new_tokens", "max_output_tokens")
+__all__ = ["Answer", "Fresh", "payload"]
+
+_MOST_CHOICES: Final = 256
+"""Services allow 128 at most; a server that numbers its choices without end is not followed."""
 
 
-def payload(data: bytes | str) -> object:
-    """The value of an event's data: JSON where it is JSON, else the text itself (`[DONE]`)."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return data if isinstance(data, str) else data.decode(errors="replace")
+class Fresh(NamedTuple):
+    """An event that looks like one with tokens, while the answer still runs.
+
+    `tokens` is what its payload tells now, `UNKNOWN` where it does not; `Answer.settled` has the last word.
+    """
+
+    choice: int
+    t_ns: int
+    read: int
+    size: int
+    tokens: int
 
 
 class Answer:
@@ -52,7 +58,7 @@ class Answer:
         status: int | None = None,
         start_ns: int | None = None,
     ) -> None:
-        self._request: Json = request or {}
+        self._settings = settings(request or {})
         self._route = urlsplit(url).path if url else ""
         self._status = status
         self._start_ns = start_ns
@@ -61,56 +67,118 @@ class Answer:
         self._said: list[Said] = []
         self._where: list[tuple[int, int, int]] = []
         self._error = ""
+        self._running: dict[int, Running] = {}
+        self._looked = 0
+        self._fresh: dict[int, list[int]] = {}
+        self._end_ns: int | None = None
 
-    def event(self, t_ns: int, read: int, value: object, size: int) -> None:
-        """One event: receive time in nanoseconds, index of the read that completed it, payload, its bytes."""
-        for said in self._interpret(value):
+    def event(self, t_ns: int, read: int, value: object, size: int, kind: str = "") -> None:
+        """One event.
+
+        Parameters
+        ----------
+        t_ns : receive time, nanoseconds.
+        read : index of the read that completed it.
+        value : the payload, see `payload`; `{"comment": ...}` for a comment of an event stream.
+        size : bytes of the payload.
+        kind : what the framing calls it: the `event:` field, or `:event-type` of an AWS event stream; "" if nothing.
+        """
+        for said in self._interpret(value, kind):
+            if said.choice not in self._running and not said.other:
+                if len(self._running) == _MOST_CHOICES:
+                    said = Said(other="one choice too many")
+                else:
+                    self._running[said.choice] = Running()
             self._said.append(said)
             self._where.append((t_ns, read, size))
 
-    def _interpret(self, value: object) -> list[Said]:
+    def fail(self, message: str) -> None:
+        """The answer broke off, or the server refused it outside its payloads; the first message is kept."""
+        self._error = self._error or words(message)
+
+    def end(self, t_ns: int) -> None:
+        """Nothing more will come; further calls change nothing."""
+        if self._end_ns is None:
+            self._end_ns = t_ns
+
+    @property
+    def ended(self) -> bool:
+        """Whether `end` was called."""
+        return self._end_ns is not None
+
+    def fresh(self) -> list[Fresh]:
+        """Events since the last call that may carry tokens; what is certainly none is left out."""
+        found = []
+        for index in range(self._looked, len(self._said)):
+            said = self._said[index]
+            if said.other:
+                continue
+            tokens, some = self._running[said.choice].add(said)
+            if said.text or some or not (said.role or said.finish):
+                self._fresh.setdefault(said.choice, []).append(index)
+                found.append(Fresh(said.choice, *self._where[index], tokens))
+        self._looked = len(self._said)
+        return found
+
+    def settled(self, choice: int) -> list[int]:
+        """Token counts of the events of `choice` that `fresh` gave, as `streams` would count them now.
+
+        In the same order; 0 for an event that turned out to be none, `UNKNOWN` where the count is not known.
+        """
+        mine, counted, _ = self._counted(choice, [], "")
+        kept = {mine[i]: n for i, n in zip(counted.keep, counted.tokens, strict=True)}
+        return [kept.get(index, 0) for index in self._fresh.get(choice, ())]
+
+    def streams(self, name: str = "") -> tuple[list[Stream], list[Finding]]:
+        """A `Stream` for each choice of the answer so far, and what was noticed."""
+        findings: list[Finding] = []
+        if self._error or (self._status or 200) >= 400:
+            findings.append(finding("I007", f"{name or 'the server'}: {self._error or f'HTTP status {self._status}'}"))
+        choices = self._choices()
+        made = [self._stream(c, name if len(choices) == 1 else f"{name}#{c}", findings) for c in choices]
+        return made, findings
+
+    def _interpret(self, value: object, kind: str) -> list[Said]:
         if not isinstance(value, Mapping):
             return [Said(other="end mark" if value == "[DONE]" else "not JSON")]
         if set(value) == {"comment"}:
             return [Said(other="comment")]
         if value.get("error"):
             error = value["error"]
-            self._error = str(table(error).get("message") or error)[:200]
+            said = (error, *(table(error).get(key) for key in ("message", "detail", "type", "code")))
+            self.fail(next((str(part) for part in said if isinstance(part, str | int)), "an error without words"))
             return [Said(other="error")]
         dialect = self._dialect if self._dialect and self._dialect.matches(value) else find(value)
         if dialect is None:
             return [Said(other="unknown payload")]
         self._dialect = self._dialect or dialect
         self._facts = _update(self._facts, dialect.facts(value))
-        said: list[Said] = dialect.said(value)
-        return said
+        spoken: list[Said] = dialect.said(value)
+        return spoken
 
-    def streams(self, name: str = "") -> tuple[list[Stream], list[Finding]]:
-        """A `Stream` for each choice of the answer, and what was noticed. Call it once the answer has ended."""
-        findings: list[Finding] = []
-        if self._error or (self._status or 200) >= 400:
-            findings.append(finding("I007", f"{name or 'the server'}: {self._error or f'HTTP status {self._status}'}"))
-        choices = sorted({s.choice for s in self._said if not s.other}) or [0]
-        made = [self._stream(c, name if len(choices) == 1 else f"{name}#{c}", choices, findings) for c in choices]
-        return made, findings
+    def _choices(self) -> list[int]:
+        return sorted(self._running) or [0]
 
-    def _stream(self, choice: int, name: str, choices: list[int], findings: list[Finding]) -> Stream:
+    def _counted(self, choice: int, findings: list[Finding], name: str) -> tuple[list[int], Counted, Facts]:
+        """The payloads of `choice`, what they count, and the facts that hold for it alone."""
+        choices = self._choices()
         # Envelope payloads belong to the whole answer; they are counted with its first choice.
         mine = [i for i, s in enumerate(self._said) if (choices[0] if s.other else s.choice) == choice]
         said = [self._said[i] for i in mine]
-        finish = next((s.finish for s in reversed(said) if s.finish), None)
-        settings = _settings(self._request)
         facts = self._facts if len(choices) == 1 else Facts(self._facts.engine, self._facts.event_is, self._facts.model)
         total = facts.total
+        most = whole(self._settings.get("max_tokens"))
         events = sum(s.text for s in said)
-        if facts.engine == "transformers" and total == events and not (
-            finish == "length" and total == settings.get("max_tokens")
-        ):  # fmt: skip
+        if facts.engine == "transformers" and total == events and not (_finish(said) == "length" and total == most):
             # This server counts its steps when it speculates. A total that equals the number of events proves nothing.
             findings.append(finding("I006", f"{name or 'the stream'}: a total of {total} for {events} events"))
-            total = None
-        counted = count(said, total, whole(settings.get("max_tokens")), facts.event_is)
+            facts = facts.without_total()
+        return mine, count(said, facts.total, most, facts.event_is), facts
+
+    def _stream(self, choice: int, name: str, findings: list[Finding]) -> Stream:
+        mine, counted, facts = self._counted(choice, findings, name)
         known = sum(counted.tokens) if counted.count_field and -1 not in counted.tokens else None
+        total = facts.total
         if total is not None and known is not None and known != total:
             findings.append(finding("I005", f"{name or 'the stream'}: {known} tokens counted, the total says {total}"))
         where = [self._where[mine[i]] for i in counted.keep]
@@ -123,24 +191,28 @@ class Answer:
             count_source=counted.count_source,
             total_tokens=total,
             start_ns=self._start_ns,
-            meta=self._meta(facts, settings, counted, finish),
+            meta=self._meta(facts, counted, _finish([self._said[i] for i in mine])),
             server_report=facts.report,
         )
 
-    def _meta(self, facts: Facts, settings: Json, counted: Counted, finish: str | None) -> dict[str, Any]:
+    def _meta(self, facts: Facts, counted: Counted, finish: str | None) -> dict[str, Any]:
         meta = {
             "dialect": self._dialect.NAME if self._dialect else None,
             "engine": facts.engine,
             "event_is": facts.event_is,
-            "model": _no_folder(facts.model or settings.get("model")),
+            "model": no_folder(facts.model or self._settings.get("model")),
             "route": self._route or None,
             "status": self._status,
             "finish_reason": finish,
             "count_field": counted.count_field,
             "skipped_payloads": counted.skipped,
         }
-        meta |= {k: v for k, v in settings.items() if k != "model"}
+        meta |= {k: v for k, v in self._settings.items() if k != "model"}
         return {k: v for k, v in meta.items() if v is not None}
+
+
+def _finish(said: list[Said]) -> str | None:
+    return next((s.finish for s in reversed(said) if s.finish), None)
 
 
 def _update(old: Facts, new: Facts) -> Facts:
@@ -158,34 +230,3 @@ def _longer(old: str | None, new: str | None) -> str | None:
     if old and new:
         return new if new.startswith(old) else old
     return new or old
-
-
-def _settings(request: Json) -> dict[str, Any]:
-    """The settings of a request that say how it was decoded. No prompt, no text, no key."""
-    inner: Json = {}
-    if isinstance(extra := request.get("generation_config"), str):
-        inner = table(payload(extra))
-    both = {**inner, **request}
-    limit = next((n for key in _LIMIT_KEYS if (n := whole(both.get(key)))), None)
-    temperature = number(both.get("temperature"))
-    if temperature is None and both.get("do_sample") is False:
-        temperature = 0.0
-    model = request.get("model")
-    return {
-        key: value
-        for key, value in (
-            ("model", model if isinstance(model, str) else None),
-            ("temperature", temperature),
-            ("max_tokens", limit),
-            ("top_p", number(both.get("top_p"))),
-            ("seed", whole(both.get("seed"))),
-        )
-        if value is not None
-    }
-
-
-def _no_folder(model: object) -> str | None:
-    """A model's name; of an absolute path only the last part, since folders tell about people."""
-    if not isinstance(model, str):
-        return None
-    return os.path.basename(model.rstrip("/\\")) if re.match(r"/|~|[A-Za-z]:[\\/]", model) else model

@@ -93,6 +93,26 @@ def _growth(running: list[int | None]) -> list[int | None]:
     return new
 
 
+class Running:
+    """Counts of one choice while it runs: what each payload tells at once. `count` decides when all are there."""
+
+    def __init__(self) -> None:
+        self._before = [0, 0]
+
+    def add(self, said: Said) -> tuple[int, bool]:
+        """New tokens of the next payload by the best source it has (`UNKNOWN` without one), and whether any says so."""
+        used, predicted = (self._new(i, now) for i, now in enumerate((said.used, said.predicted)))
+        told = [n for n in (said.ids, used, said.logprobs, predicted) if n is not None]
+        return (told[0] if told else UNKNOWN), any(told)
+
+    def _new(self, column: int, now: int | None) -> int | None:
+        before = self._before[column]
+        if now is None or now < before:
+            return None
+        self._before[column] = now
+        return now - before
+
+
 def _not_tokens(said: Said, n: int | None) -> str:
     """Why a payload is no event with tokens, or ""."""
     if said.other:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -55,6 +55,10 @@ class Facts:
     model: str | None = None
     total: int | None = None
     report: Json | None = None
+
+    def without_total(self) -> Facts:
+        """The same, for an answer whose total is not to be trusted."""
+        return replace(self, total=None)
 
 
 def whole(value: object) -> int | None:

@@ -1,0 +1,43 @@
+"""What is kept of a request: the settings that say how it was decoded. No prompt, no text, no key."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from typing import Any, Final
+
+from .dialects.said import Json, number, table, whole
+from .values import payload, words
+
+_LIMIT_KEYS: Final = ("max_completion_tokens", "max_tokens", "n_predict", "max_new_tokens", "max_output_tokens")
+
+
+def settings(request: Json) -> dict[str, Any]:
+    """Model, temperature, limit of tokens, top_p and seed of a request body, as far as it names them."""
+    inner: Json = {}
+    if isinstance(extra := request.get("generation_config"), str):
+        inner = table(payload(extra))
+    both = {**inner, **request}
+    limit = next((n for key in _LIMIT_KEYS if (n := whole(both.get(key)))), None)
+    temperature = number(both.get("temperature"))
+    if temperature is None and both.get("do_sample") is False:
+        temperature = 0.0
+    model = request.get("model")
+    return {
+        key: value
+        for key, value in (
+            ("model", words(model) if isinstance(model, str) else None),
+            ("temperature", temperature),
+            ("max_tokens", limit),
+            ("top_p", number(both.get("top_p"))),
+            ("seed", whole(both.get("seed"))),
+        )
+        if value is not None
+    }
+
+
+def no_folder(model: object) -> str | None:
+    """A model's name; of an absolute path only the last part, since folders tell about people."""
+    if not isinstance(model, str):
+        return None
+    return os.path.basename(model.rstrip("/\\")) if re.match(r"/|~|[A-Za-z]:[\\/]", model) else model
