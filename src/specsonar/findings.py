@@ -72,6 +72,12 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The answer may have ended early.",
         "Read the message; record again when the server is well.",
     ),
+    "I008": Explanation(
+        "a connection was given up", "warning",
+        "One connection went past a limit that protects the recorder, so its bytes were no longer looked at.",
+        "The answers on it were kept up to that point; the other connections were not touched.",
+        "Look at what the server sends there: endless headers, lines or frames are no token stream.",
+    ),
     "Q001": Explanation(
         "too few tokens", "warning",
         "There are fewer tokens than it takes to tell the explanations apart.",

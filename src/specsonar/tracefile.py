@@ -1,12 +1,16 @@
 """specsonar's own trace file: JSON lines that can be written while the stream runs and read up to any cut.
 
-    {"specsonar":"trace","version":1,"meta":{...},"findings":[...]}    header
+    {"specsonar":"trace","version":2,"meta":{...},"findings":[...]}    header
     {"stream":0,"name":"...","start_ns":...,"meta":{...}}               opens stream 0
     [0,1000,1,0,210]                                                    stream, t_ns, tokens, read, size
     {"blind":0,"from_ns":...,"to_ns":...}                               nothing could be received
     {"end":0,"total_tokens":...,"count_source":...,"server_report":...} the answer is complete
     {"truth":0,"value":{...}}                                           from a simulator only
-    {"close":{"streams":1,"events":1}}                                  the recording is complete
+    {"close":{"streams":1,"events":1},"findings":[...]}                 the recording is complete
+
+An event is written when it arrives, before the whole answer has told what it was. So an `end` line may bring `tokens`,
+one count for each event of its stream as they stand in the file: it replaces what was written, and 0 means that the
+event had no token in it and is left out. It may bring `findings` too.
 
 Streams may be interleaved. Times and ticks are nanoseconds, sizes bytes, a token count of -1 means "not said".
 All keys but the first of each line are optional, and unknown keys are ignored. Another recording may follow in the
@@ -20,7 +24,7 @@ import contextlib
 import gzip
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Protocol, Self, cast
@@ -34,11 +38,12 @@ from .fingerprint import Finding
 from .trace import UNKNOWN, Stream, Trace
 
 # Format history, newest first:
+#   2  `tokens` of an end line correct the counts; `findings` of end and close lines
 #   1  first version
-VERSION: Final = 1
+VERSION: Final = 2
 
 Control = dict[str, Any]
-UPGRADE: Final[dict[int, Callable[[Control], Control]]] = {}
+UPGRADE: Final[dict[int, Callable[[Control], Control]]] = {1: lambda line: line}
 """For each old version the function that turns one of its control lines into one of the next version."""
 
 _BATCH: Final = 256
@@ -116,9 +121,14 @@ class Writer:
         else:
             self._sink = target
         notes = {"findings": [f.to_dict() for f in findings]}
-        self._control({"specsonar": "trace", "version": VERSION, "meta": meta, **notes}, before=b"\n" * torn)
-        with self._told():
-            self._sink.flush()  # so that the file says what it is from its first block on
+        try:
+            self._control({"specsonar": "trace", "version": VERSION, "meta": meta, **notes}, before=b"\n" * torn)
+            with self._told():
+                self._sink.flush()  # so that the file says what it is from its first block on
+        except (InputError, OSError):
+            with contextlib.suppress(InputError, OSError):
+                self.close(complete=False)
+            raise
 
     def stream(
         self,
@@ -156,10 +166,16 @@ class Writer:
         count_source: str | None = None,
         server_report: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        tokens: Sequence[int] | None = None,
+        findings: Iterable[Finding] = (),
     ) -> None:
-        """The answer is complete; what became known with its end."""
-        fields = {"total_tokens": total_tokens, "count_source": count_source}
-        self._control({"end": stream, **fields, "server_report": server_report, "meta": meta})
+        """The answer is complete; what became known with its end.
+
+        `tokens` has the final count of every event that was written for this stream, 0 for "was none after all".
+        """
+        fields = {"total_tokens": total_tokens, "count_source": count_source, "tokens": tokens}
+        notes = {"findings": [f.to_dict() for f in findings]}
+        self._control({"end": stream, **fields, "server_report": server_report, "meta": meta, **notes})
 
     def truth(self, stream: int, value: Mapping[str, Any]) -> None:
         """The simulator's answer, beside what was observed."""
@@ -182,15 +198,19 @@ class Writer:
         if one.truth is not None:
             self.truth(number, one.truth)
 
-    def close(self, *, complete: bool = True) -> None:
-        """Write the `close` line, unless the recording is not `complete`, and close what was opened here."""
+    def close(self, *, complete: bool = True, findings: Iterable[Finding] = ()) -> None:
+        """Write the `close` line, unless the recording is not `complete`, and close what was opened here.
+
+        `findings` is what was noticed while recording and belongs to no stream.
+        """
         if complete:
-            self._control({"close": {"streams": self._streams, "events": self._events}})
-        with self._told():
+            notes = {"findings": [f.to_dict() for f in findings]}
+            self._control({"close": {"streams": self._streams, "events": self._events}, **notes})
+        with self._told(), contextlib.ExitStack() as last:
+            if self._raw is not None:  # closed even where nothing more can be written
+                last.callback(self._raw.close)
+                last.callback(self._sink.close)
             self._sink.flush()
-            if self._raw is not None:
-                self._sink.close()
-                self._raw.close()
 
     def __enter__(self) -> Self:
         return self

@@ -42,6 +42,12 @@ class _End(msgspec.Struct):
     count_source: str | None = None
     server_report: Control | None = None
     meta: Control = {}
+    tokens: list[Annotated[int, msgspec.Meta(ge=-1, le=1 << 53)]] | None = None
+    findings: list[dict[str, str]] = []
+
+
+class _Close(msgspec.Struct):
+    findings: list[dict[str, str]] = []
 
 
 class _Blind(msgspec.Struct):
@@ -71,7 +77,12 @@ class _Part:
     truth: dict[int, Control] = field(default_factory=dict)
     blind: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     rows: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    closed: bool = False
+    closed: _Close | None = None
+
+    def findings(self) -> list[Finding]:
+        """What was noticed before, during and after the recording, in this order."""
+        told = [self.header.findings, *(end.findings for end in self.ended.values())]
+        return [_restored(f) for some in [*told, self.closed.findings if self.closed else []] for f in some]
 
 
 def looks_own(head: bytes) -> bool:
@@ -177,7 +188,7 @@ class _Loader:
             blind = msgspec.convert(line, _Blind)
             part.blind.setdefault(blind.blind, []).append((blind.from_ns, blind.to_ns))
         elif "close" in line:
-            part.closed = True
+            part.closed = msgspec.convert(line, _Close)
         else:
             self.bad.append(number)
 
@@ -186,7 +197,7 @@ class _Loader:
             self.torn = self.bad.pop()
         if not self.parts and not self.torn:
             raise FormatError(f"{self.name} begins like a trace but has no readable header", "restore its first line")
-        findings = [_restored(f) for part in self.parts for f in part.header.findings]
+        findings = [found for part in self.parts for found in part.findings()]
         if self.torn:
             findings.append(finding("I001", f"{self.name} ends in the middle of line {self.torn}"))
         elif open_end or not all(part.closed for part in self.parts):
@@ -194,9 +205,13 @@ class _Loader:
         streams: list[Stream] = []
         lost = 0
         for part in self.parts:
-            made, unknown, falling = _streams(part)
+            made, unknown, falling, unclear = _streams(part)
             streams += made
             lost += unknown
+            if unclear:
+                findings.append(
+                    finding("I004", f"{self.name}: the final counts of {unclear} streams do not fit")
+                )
             if falling:
                 findings.append(finding("I003", f"{self.name}: {falling} times were earlier than the one before"))
         if self.bad:
@@ -222,21 +237,33 @@ def _restored(plain: dict[str, str]) -> Finding:
     return Finding(code, severity, plain.get("message", ""), plain.get("hint", ""))
 
 
-def _streams(part: _Part) -> tuple[list[Stream], int, int]:
-    """The streams of a part, how many events belong to none, and how many times fell."""
+def _streams(part: _Part) -> tuple[list[Stream], int, int, int]:
+    """The streams of a part, how many events belong to none, times that fell, and corrections that do not fit."""
     rows = np.concatenate(part.rows) if part.rows else np.empty((0, 5), np.int64)
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     numbers, begins = np.unique(rows[:, 0], return_index=True)
     pieces = dict(zip(numbers.tolist(), np.split(rows, begins[1:]), strict=True)) if rows.size else {}
-    made, fell = [], 0
+    made, fell, unclear = [], 0, 0
     for number, opened in part.opened.items():
         mine = pieces.pop(number, rows[:0])
+        if number in part.ended and (counts := part.ended[number].tokens) is not None:
+            if len(counts) == len(mine):
+                mine = _corrected(mine, counts)
+            else:
+                unclear += 1
         falling = int((np.diff(mine[:, 1]) < 0).sum())
         if falling:
             fell += falling
             mine = mine[np.argsort(mine[:, 1], kind="stable")]
         made.append(_stream(part, number, opened, mine))
-    return made, sum(map(len, pieces.values())), fell
+    return made, sum(map(len, pieces.values())), fell, unclear
+
+
+def _corrected(rows: npt.NDArray[np.int64], counts: list[int]) -> npt.NDArray[np.int64]:
+    """The events with the counts that the end of the answer gave them; those without a token are left out."""
+    said = np.array(counts, np.int64)
+    corrected: npt.NDArray[np.int64] = np.column_stack((rows[:, :2], said, rows[:, 3:]))[said != 0]
+    return corrected
 
 
 def _stream(part: _Part, number: int, opened: _Open, rows: npt.NDArray[np.int64]) -> Stream:

@@ -174,10 +174,41 @@ def test_an_older_format_is_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     def upgrade(line: dict[str, object]) -> dict[str, object]:
         return {{"label": "name"}.get(k, k): v for k, v in line.items()}
 
-    monkeypatch.setattr(traceload, "VERSION", 2)
-    monkeypatch.setitem(tracefile.UPGRADE, 1, upgrade)
+    monkeypatch.setattr(traceload, "VERSION", tracefile.VERSION + 1)
+    monkeypatch.setitem(tracefile.UPGRADE, tracefile.VERSION, upgrade)
     trace = read(io.BytesIO(HEADER + b'{"stream":0,"label":"old word"}\n{"close":{}}\n'))
     assert trace.streams[0].name == "old word"
+
+
+def corrected(tokens: str, end: str = "") -> Trace:
+    head = HEADER.replace(b"1}", b"2}") + b'{"stream":0}\n'
+    rows = b"[0,10,-1,0,8]\n[0,20,-1,1,9]\n[0,20,-1,1,9]\n"
+    return read(io.BytesIO(head + rows + f'{{"end":0,"tokens":{tokens}{end}}}\n{{"close":{{}}}}\n'.encode()))
+
+
+def test_an_end_line_corrects_what_was_written_while_the_answer_ran() -> None:
+    trace = corrected("[0,3,-1]", ',"count_source":"x","findings":[{"code":"I007","message":"oh"}]')
+    assert columns(trace.streams[0]) == [[20, 20], [3, -1], [1, 1], [9, 9]]
+    assert trace.streams[0].count_source == "x"
+    assert [(f.code, f.severity, f.message) for f in trace.findings] == [("I007", "warning", "oh")]
+
+
+@pytest.mark.parametrize("tokens", ["[1]", "[1,1,1,1]", "[]"])
+def test_corrections_that_do_not_fit_are_left_out(tokens: str) -> None:
+    trace = corrected(tokens)
+    assert columns(trace.streams[0])[1] == [-1, -1, -1]
+    assert [f.code for f in trace.findings] == ["I004"]
+
+
+@pytest.mark.parametrize("tokens", ['[1,"x",1]', "[1,1,-2]", "7"])
+def test_a_malformed_correction_is_a_bad_line(tokens: str) -> None:
+    assert [f.code for f in corrected(tokens).findings] == ["I004"]
+
+
+def test_findings_made_while_recording_travel_in_the_close_line(tmp_path: Path) -> None:
+    writer = tracefile.Writer(tmp_path / "x.jsonl")
+    writer.close(findings=[finding("I002", "guessed")])
+    assert read(tmp_path / "x.jsonl").findings == (finding("I002", "guessed"),)
 
 
 def test_every_old_version_has_an_upgrade() -> None:
@@ -342,7 +373,7 @@ def test_lines_are_what_the_documentation_says(tmp_path: Path) -> None:
     target = io.BytesIO()
     tracefile.write(Trace((stream([1000], [1], size=[210], name="a"),)), target)
     lines = [json.loads(line) for line in target.getvalue().splitlines()]
-    assert lines[0]["specsonar"] == "trace" and lines[0]["version"] == 1
+    assert lines[0]["specsonar"] == "trace" and lines[0]["version"] == tracefile.VERSION
     assert lines[1]["stream"] == 0 and lines[2] == [0, 1000, 1, 0, 210]
     assert lines[3]["end"] == 0 and lines[4] == {"close": {"streams": 1, "events": 1}}
 
