@@ -209,9 +209,7 @@ class _Loader:
             streams += made
             lost += unknown
             if unclear:
-                findings.append(
-                    finding("I004", f"{self.name}: the final counts of {unclear} streams do not fit")
-                )
+                findings.append(finding("I004", f"{self.name}: the final counts of {unclear} streams do not fit"))
             if falling:
                 findings.append(finding("I003", f"{self.name}: {falling} times were earlier than the one before"))
         if self.bad:

@@ -19,6 +19,7 @@ from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import NOT_SAID, Stream, Trace
 from ..tracefile import Writer
+from ..wire.answer import Answer
 
 MOST_FINDINGS: Final = 100
 """Findings that are kept in memory; a service that fails all day must not fill it."""
@@ -27,7 +28,7 @@ MOST_FINDINGS: Final = 100
 class Decoder(Protocol):
     """What a Tap needs to know of a connection: bytes and times in, answers out (`wire.connection.Connection`)."""
 
-    answers: list[Any]
+    answers: list[Answer]
     findings: list[Finding]
 
     def sent(self, t_ns: int, data: bytes) -> None:
@@ -60,7 +61,7 @@ class _Lines:
 class _Running:
     """An answer that has not ended, what it is called, and its lines in the file by choice."""
 
-    answer: Any
+    answer: Answer
     name: str
     meta: Mapping[str, Any]
     file: _File | None = None
