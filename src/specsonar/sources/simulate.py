@@ -5,6 +5,7 @@ Nothing here comes from the statistics: where both agree, that is evidence.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..fingerprint import AUTOREGRESSIVE, BUFFERED, FIXED_CHUNKS, PACED, SPECULA
 from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN, Stream, Trace, stream
 from . import drift
 from .decoder import Decoded, Dice, decode
-from .link import deliver, tick
+from .link import Events, deliver, tick
 from .service import IN_ORDER, INDEPENDENT, Delay, Service, with_knobs
 
 __all__ = ["Delay", "Service", "expected_verdict", "random_service", "simulate"]
@@ -55,8 +56,8 @@ def simulate(
     _check_whole("seed", seed, 0, None)
     chosen = with_knobs(service or Service(), knobs) if knobs else service or Service()
     _check_length(chosen, tokens)
-    law = _law(chosen)
-    made = tuple(_answer(chosen, tokens, Dice(seed, i), i, law) for i in range(streams))
+    truth = law(chosen)
+    made = tuple(_answer(chosen, tokens, Dice(seed, i), i, truth) for i in range(streams))
     return Trace(made, meta={"format": "simulated", "clock": "virtual", "seed": int(seed)})
 
 
@@ -119,11 +120,10 @@ def _check_length(service: Service, tokens: int) -> None:
         raise UsageError(f"{tokens} tokens of {each:g} ms take {each * tokens / 3.15e10:.0f} years", "ask for less")
 
 
-def _answer(service: Service, tokens: int, dice: Dice, number: int, law: dict[str, Any]) -> Stream:
+def _answer(service: Service, tokens: int, dice: Dice, number: int, truth: dict[str, Any]) -> Stream:
     start = _SECOND + int(dice["origin"].integers(_SECOND))
-    run = decode(service, tokens, dice)
-    done = start + round(service.ttft_ms * 1e6) + np.concatenate(([0], np.cumsum(run.took_ns)))
-    events = deliver(service, done, np.concatenate(([1], run.sizes)), dice)
+    played = play(service, tokens, dice, start)
+    events = played.events
     read = np.concatenate(([0], np.cumsum(events.t[1:] != events.t[:-1])))
     counts, source, total = _told(service, events.tokens, tokens)
     return stream(
@@ -135,8 +135,24 @@ def _answer(service: Service, tokens: int, dice: Dice, number: int, law: dict[st
         count_source=source,
         total_tokens=total,
         start_ns=int(tick(np.array([start]), service.resolution_ms)[0]),
-        truth={**law, **_what_happened(run, tokens)},
+        truth={**truth, **what_happened(played.run, tokens)},
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """One answer: its steps, when each was done (entry 0 is the prefill; nanoseconds), and what is received."""
+
+    run: Decoded
+    done_ns: npt.NDArray[np.int64]
+    events: Events
+
+
+def play(service: Service, tokens: int, dice: Dice, start_ns: int = 0) -> Played:
+    """Decode `tokens` tokens for a request sent at `start_ns` and carry them to the client."""
+    run = decode(service, tokens, dice)
+    done = start_ns + round(service.ttft_ms * 1e6) + np.concatenate(([0], np.cumsum(run.took_ns)))
+    return Played(run, done, deliver(service, done, np.concatenate(([1], run.sizes)), dice))
 
 
 def _told(service: Service, counts: npt.NDArray[np.int64], tokens: int) -> tuple[Any, str, int | None]:
@@ -156,7 +172,7 @@ def _mean_step_ms(service: Service) -> float:
     return mean * (1 + service.slow_probability * (service.slow_factor - 1))
 
 
-def _law(service: Service) -> dict[str, Any]:
+def law(service: Service) -> dict[str, Any]:
     """What holds in the long run, in plain JSON types."""
     further = drift.long_run_reach(service)
     hazards = drift.hazards_of(further)
@@ -175,7 +191,7 @@ def _law(service: Service) -> dict[str, Any]:
     }
 
 
-def _what_happened(run: Decoded, tokens: int) -> dict[str, Any]:
+def what_happened(run: Decoded, tokens: int) -> dict[str, Any]:
     """What this one answer did, in plain JSON types."""
     return {
         "tokens": tokens,

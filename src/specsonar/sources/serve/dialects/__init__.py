@@ -1,0 +1,1 @@
+"""One file per dialect: how it is asked, and how it answers."""
