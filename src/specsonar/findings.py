@@ -120,6 +120,32 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The mean number of tokens per event follows from the total; its spread, and so the largest burst, does not.",
         "Ask the server for token ids or usage in every event.",
     ),
+    "Q008": Explanation(
+        "reads came late", "warning",
+        "The thread that reads the sockets was kept waiting, by more than some steps take.",
+        "What arrives meanwhile is read at once and shares the time of its last segment: steps may be merged. "
+        "The times themselves are the kernel's and stay right.",
+        "Leave the recorder more of the processor: fewer streams, less work in the program that consumes them.",
+    ),
+    "Q009": Explanation(
+        "stamped by the program", "info",
+        "The kernel did not stamp the data, so each read was stamped by the program's clock right after it.",
+        "What delays the program then looks like delay of the service, and how much that is cannot be told.",
+        "Record on Linux; or keep the machine idle. `specsonar doctor` measures what the program's stamps are worth.",
+    ),
+    "Q010": Explanation(
+        "the wall clock was set", "info",
+        "The kernel stamps with the wall clock, and that was set, or the machine slept, during the recording.",
+        "The stamps were put on a clock that cannot be set. Those read in the moment of the step may be off.",
+        "Nothing, unless the machine slept: then record again.",
+    ),
+    "Q011": Explanation(
+        "reading paused", "warning",
+        "Megabytes waited to be consumed, so a connection was not read for a while.",
+        "The sender had to wait, and what it sent then came when there was room. Nothing was lost, but times may be "
+        "those of the program instead of the service.",
+        "Consume faster, or ask for less at a time.",
+    ),
     "V001": Explanation(
         "largest burst bounded from below only", "info",
         "Full bursts are so rare that a larger one may exist and not have been seen.",
