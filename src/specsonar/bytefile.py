@@ -6,9 +6,11 @@ an archive that unpacks to absurd amounts, or a line without end, stops the read
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -132,6 +134,33 @@ class ByteFile:
         if rest:
             self.open_end = True
             yield rest
+
+    def pieces(self) -> Iterator[bytes]:
+        """All unpacked bytes, cut anywhere.
+
+        Raises
+        ------
+        InputError : reading failed. LimitError : an archive unpacks to too much.
+        """
+        while piece := self._next():
+            yield piece
+
+    @contextlib.contextmanager
+    def on_disk(self) -> Iterator[str]:
+        """The path of an unpacked copy, for readers that need to jump about; it is removed at the end.
+
+        Raises
+        ------
+        InputError : reading or writing failed. LimitError : an archive unpacks to too much.
+        """
+        with tempfile.TemporaryDirectory(prefix="specsonar.") as folder:
+            path = os.path.join(folder, "copy")
+            try:
+                with open(path, "wb") as copy:
+                    copy.writelines(self.pieces())
+            except OSError as error:
+                raise InputError(f"cannot copy {self.name}: {error.strerror or error}") from error
+            yield path
 
     def sha256(self) -> str:
         """Hexadecimal hash of the file as it is stored; reads what is left of it."""

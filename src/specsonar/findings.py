@@ -78,6 +78,24 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The answers on it were kept up to that point; the other connections were not touched.",
         "Look at what the server sends there: endless headers, lines or frames are no token stream.",
     ),
+    "I010": Explanation(
+        "no arrival times", "warning",
+        "The file is known, and holds means, percentiles or first-token times only.",
+        "How a service decodes is in the times of single events. No mean gives them back.",
+        "Record again with the flag or the tool that the message names.",
+    ),
+    "I011": Explanation(
+        "first chunk had no token", "info",
+        "The tool counted the chunk that only announces the role as the first token; it was left out.",
+        "It leaves the server together with the first token, and looks like a very short step.",
+        "Nothing.",
+    ),
+    "I013": Explanation(
+        "more events than needed", "info",
+        "The file holds more events than are kept in memory; the first of them were used.",
+        "The precision of the answer is far better than the differences between services long before that.",
+        "Nothing; split the file to see the rest of it.",
+    ),
     "Q001": Explanation(
         "too few tokens", "warning",
         "There are fewer tokens than it takes to tell the explanations apart.",

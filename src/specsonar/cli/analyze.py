@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from .output import FORMATS, output_options, present
 from .progress import progress
+from .reading import reading_options
 from .state import say, state_of, verbosity
 
 
 @click.command("analyze")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
-@click.option("--unit", type=click.Choice(("s", "ms", "us", "ns")), help="Unit of plain times; guessed without it.")
-@click.option("--gaps", is_flag=True, help="The plain numbers are gaps between tokens, not times.")
+@reading_options
 @click.option(
     "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
     help="Confidence level of the intervals.",
@@ -29,14 +30,14 @@ from .state import say, state_of, verbosity
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     files: tuple[str, ...],
-    unit: str | None,
-    gaps: bool,
     level: float,
     seed: int,
     method: str,
     format_: str,
     output: Path | None,
+    **options: Any,
 ) -> None:
     """Tell from recorded arrival times how a service decodes.
 
@@ -50,7 +51,7 @@ def command(
     with progress(state) as report:
         traces = []
         for name in files:
-            traces.append(read(name, unit=unit, gaps=gaps))
+            traces.append(read(name, **options))
             if state.verbose:
                 count = len(traces[-1].streams)
                 say(f"{name}: {count} stream{'' if count == 1 else 's'}, {traces[-1].events} events")

@@ -20,6 +20,8 @@ from .state import State, say, verbosity
 COMMANDS: Final = {
     "demo": "Hide a random service, listen to it, and compare the answer with the truth.",
     "analyze": "Tell from recorded arrival times how a service decodes.",
+    "show": "Say what is in a recording, before anything is inferred from it.",
+    "convert": "Write a recording of another tool as a trace, as CSV or as Parquet.",
     "simulate": "Make the token stream of a service with known settings.",
     "sweep": "Measure how well services can be recognised, setting by setting.",
     "explain": "Say what a finding means and what to do about it.",

@@ -1,4 +1,7 @@
-"""Readers of recordings: one small file per format, each with `NAME`, `sniff(head)` and `read(source)`."""
+"""Readers of recordings: one small file per format, each with `NAME`, `LOOKS`, `sniff(head)` and `read(source)`.
+
+A JSON format also has `KEYS`, the keys that it cannot do without; they say why an unknown file is none of it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,16 @@ from ..bytefile import ByteFile, check_text
 from ..findings import finding
 from ..trace import Trace
 from ..units import ns_per
-from . import own, plaintext, recording, unknown
+from . import own, plaintext, recording, sglang_bench, unknown, vllm_bench
+from .gather import refuse_without_times
 
-FORMATS: Final[tuple[ModuleType, ...]] = (own, recording, plaintext)
+FORMATS: Final[tuple[ModuleType, ...]] = (
+    own,
+    recording,
+    vllm_bench,
+    sglang_bench,
+    plaintext,
+)
 
 
 def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False) -> Trace:
@@ -31,8 +41,18 @@ def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, ga
 
     Raises
     ------
-    InputError : the file cannot be used. FormatError : nobody knows its format. LimitError : it is too large.
-    UsageError : unknown unit, or `gaps` for a format that has its own times.
+    InputError : the file cannot be used, or it holds no arrival times. FormatError : nobody knows its format.
+    LimitError : it is too large. UsageError : unknown unit, or `gaps` for a format that has its own times.
+    """
+    trace = look(path, unit=unit, gaps=gaps)
+    refuse_without_times(trace)
+    return trace
+
+
+def look(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False) -> Trace:
+    """As `read`, but a file that holds no arrival times gives a Trace without streams.
+
+    What it holds instead is in its `meta`: "holds", a table, and "server_report" where there is one.
     """
     if unit is not None:
         ns_per(unit)

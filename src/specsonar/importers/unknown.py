@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from ..errors import FormatError
+from .sniff import missing
 
 _JSON_HINT: Final = "a list of numbers can be given as plain text, one per line"
 _STARTS: Final = (
@@ -22,15 +23,30 @@ _STARTS: Final = (
 
 
 def refusal(head: bytes, name: str, formats: Iterable[ModuleType]) -> FormatError:
-    """The error for a file that begins with `head`; the nearest accepted formats come first in the hint."""
+    """The error for a file that begins with `head`; the hint says why the three nearest formats did not fit."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    is_json = text[:1] in (b"{", b"[")
-    looks, hint = _json(text) if is_json else _text(text)
-    near = sorted(formats, key=lambda f: is_json != ("JSON" in f.LOOKS))
-    accepted = "accepted: " + "; ".join(f"{f.NAME} ({f.LOOKS})" for f in near)
+    kind = "JSON" if text[:1] in (b"{", b"[") else "binary" if b"\0" in head[:4096] else "text"
+    looks, hint = _json(text) if kind == "JSON" else _text(text)
+    near = sorted(formats, key=lambda f: -_closeness(f, head, kind))[:3]
+    nearest = "nearest formats: " + "; ".join(f"{f.NAME} ({_why_not(f, head)})" for f in near)
     return FormatError(
-        f"{name} looks like {looks}, which is not a known recording", f"{hint}; {accepted}" if hint else accepted
+        f"{name} looks like {looks}, which is not a known recording", f"{hint}; {nearest}" if hint else nearest
     )
+
+
+def _closeness(one: ModuleType, head: bytes, kind: str) -> float:
+    """0 to 1: the share of the keys that were found, or hardly anything where only the kind of file is the same."""
+    keys: tuple[str, ...] = getattr(one, "KEYS", ())
+    if kind == "JSON" and keys:
+        return (len(keys) - len(missing(head, keys))) / len(keys)
+    return 0.01 if kind == ("JSON" if "JSON" in one.LOOKS else "binary" if "binary" in one.LOOKS else "text") else 0.0
+
+
+def _why_not(one: ModuleType, head: bytes) -> str:
+    keys: tuple[str, ...] = getattr(one, "KEYS", ())
+    if lacking := missing(head, keys):
+        return f"lacks {', '.join(repr(key) for key in lacking)}"
+    return f"would be {one.LOOKS}"
 
 
 def _text(text: bytes) -> tuple[str, str]:

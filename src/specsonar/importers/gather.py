@@ -1,0 +1,247 @@
+"""What the readers of other tools' files share: from gaps and totals to streams, a bound on their number, and how to
+say that a file holds no arrival times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..bytefile import ByteFile
+from ..errors import InputError, UsageError
+from ..findings import finding
+from ..fingerprint import Finding
+from ..trace import ASSUMED_ONE, COUNTED, ONE_EACH, TOTAL_ONLY, UNKNOWN, Stream, Trace, stream
+from .jsonparts import Parts
+from .recording import in_order
+
+MAX_EVENTS: Final = 4_000_000
+"""Events that are kept of one file; their columns take 128 MB."""
+
+LONGEST_LINE: Final = 64 << 20
+"""Bytes of one line of JSON lines that holds a whole answer."""
+
+HOLDS: Final = "holds"
+"""Key of a Trace's `meta` for what a file without arrival times holds instead."""
+
+Floats = npt.NDArray[np.float64]
+
+_LATEST: Final = 4e9  # seconds; later times are not times
+_FLOATS: Final = msgspec.json.Decoder(list[float])
+
+
+def floats(raw: bytes) -> Floats | None:
+    """A JSON list of finite numbers of seconds, shape (n,); None when it is something else."""
+    try:
+        values = np.array(_FLOATS.decode(raw), np.float64)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return values if values.size == 0 or np.abs(values).max() < _LATEST else None
+
+
+def decoded(raw: bytes) -> Any:
+    """Any JSON value; None when it is not JSON."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def number_at(values: object, index: int) -> float | None:
+    """Element `index` of a list when it is a sensible number, else None."""
+    if not isinstance(values, list) or index >= len(values):
+        return None
+    value = values[index]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LATEST:
+        return None
+    return float(value)
+
+
+def count_at(values: object, index: int) -> int | None:
+    """Element `index` of a list when it is a positive whole number, else None."""
+    value = number_at(values, index)
+    return int(value) if value is not None and value >= 1 and value == int(value) else None
+
+
+def counted(events: int, total: int | None, counts: npt.ArrayLike | None = None) -> tuple[npt.NDArray[np.int64], str]:
+    """Token counts of `events` events and where they come from, given the answer's `total` or the `counts`."""
+    if counts is not None:
+        tokens = np.asarray(counts, np.int64)
+        return tokens, ONE_EACH if (tokens == 1).all() else COUNTED
+    if total == events:
+        return np.ones(events, np.int64), ONE_EACH
+    return np.full(events, UNKNOWN), ASSUMED_ONE if total is None or total < events else TOTAL_ONLY
+
+
+def nanoseconds(start_s: float | None, after_s: Floats) -> tuple[npt.NDArray[np.int64], int]:
+    """Times `after_s` seconds after `start_s`, and the start itself, as integer nanoseconds."""
+    start = round((start_s or 0.0) * 1e9)
+    return start + np.rint(after_s * 1e9).astype(np.int64), start
+
+
+class Gathered:
+    """The streams of one file, and what was noticed.
+
+    Parameters
+    ----------
+    source : the file.
+
+    Attributes
+    ----------
+    streams : what was kept; after `MAX_EVENTS` events nothing more.
+    findings : what was noticed.
+    failed : requests that the tool marks as failed.
+    bad : how many requests or lines were not as they should be; `first_bad` says which was the first.
+    """
+
+    def __init__(self, source: ByteFile) -> None:
+        self.source = source
+        self.streams: list[Stream] = []
+        self.findings: list[Finding] = []
+        self.failed = 0
+        self.bad = 0
+        self.first_bad = ""
+        self._seen = self._kept = self._fell = 0
+
+    @property
+    def room(self) -> int:
+        """How many more events will be kept."""
+        return max(0, MAX_EVENTS - self._kept)
+
+    def skip(self, where: str) -> None:
+        """Something at `where` could not be read."""
+        self.bad += 1
+        self.first_bad = self.first_bad or where
+
+    def pass_over(self, events: int) -> None:
+        """Events that were seen and not kept."""
+        self._seen += events
+
+    def add(self, one: Stream) -> None:
+        """Keep a stream, in the order of its times."""
+        self._seen += len(one)
+        if not self.room:
+            return
+        ordered, falling = in_order(one)
+        self._kept += len(one)
+        self._fell += falling
+        self.streams.append(ordered)
+
+    def add_gaps(
+        self,
+        gaps_s: Floats,
+        *,
+        first_s: float | None,
+        start_s: float | None = None,
+        total: int | None = None,
+        counts: npt.ArrayLike | None = None,
+        meta: Mapping[str, Any] | None = None,
+        report: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A stream of n + 1 events from its n gaps.
+
+        Parameters
+        ----------
+        gaps_s : seconds between events, shape (n,).
+        first_s : seconds from the request to the first event, or None.
+        start_s : when the request was sent, or None.
+        total, counts : tokens of the answer and of each event, where they are known.
+        """
+        after = np.concatenate(([0.0], np.cumsum(gaps_s))) + (first_s or 0.0)
+        times, start = nanoseconds(start_s, after)
+        tokens, source = counted(times.size, total, counts)
+        self.add(
+            stream(
+                times, tokens, name=self.name(), count_source=source, total_tokens=total,
+                start_ns=None if first_s is None else start, meta=dict(meta or {}), server_report=report,
+            )
+        )  # fmt: skip
+
+    def name(self) -> str:
+        """A label for the next stream."""
+        return f"{self.source.name}:{len(self.streams) + 1}"
+
+    def trace(self, parts: Parts | None = None, **meta: Any) -> Trace:
+        """All of it as a Trace; `parts` says whether the JSON was whole."""
+        name, notes = self.source.name, list(self.findings)
+        if parts is not None and parts.cut:
+            notes.append(finding("I001", f"{name} ends in the middle of a value"))
+        if parts is not None and parts.defect is not None:
+            notes.append(finding("I001", f"{name} is not JSON from byte {parts.defect} on"))
+        if self.failed:
+            notes.append(finding("I007", f"{name}: {self.failed} requests failed and were left out"))
+        if self.bad:
+            notes.append(finding("I004", f"{name}: {self.bad} left out, the first is {self.first_bad}"))
+        if self._fell:
+            notes.append(finding("I003", f"{name}: {self._fell} times were earlier than the one before"))
+        if self._seen > self._kept:
+            notes.append(finding("I013", f"{name}: the first {self._kept:,} of {self._seen:,} events were kept"))
+        return Trace(tuple(self.streams), {k: v for k, v in meta.items() if v is not None}, tuple(notes))
+
+
+def no_times(
+    source: ByteFile,
+    why: str,
+    instead: str,
+    *,
+    holds: Mapping[str, Any] | None = None,
+    report: Mapping[str, Any] | None = None,
+    notes: Iterable[Finding] = (),
+) -> Trace:
+    """A Trace without streams, for a file that has no arrival times of events.
+
+    Parameters
+    ----------
+    why : what the file keeps instead of times, as a sentence that follows its name.
+    instead : which flag or tool would have kept them.
+    holds : numbers that it does hold, by their name in words.
+    report : the server's own account of its speculation, in the words of `wire.dialects.report`.
+    """
+    held = {k: v for k, v in (holds or {}).items() if v is not None}
+    meta: dict[str, Any] = {HOLDS: held} | ({"server_report": report} if report else {})
+    return Trace((), meta, (finding("I010", f"{source.name} {why}", instead), *notes))
+
+
+def refuse_without_times(trace: Trace) -> None:
+    """Refuse a Trace that cannot be analysed since its file had no times.
+
+    Raises
+    ------
+    InputError : it has no streams.
+    """
+    if trace.streams or HOLDS not in trace.meta:
+        return
+    reason = next(f for f in trace.findings if f.code in ("I010",))
+    held = "; ".join(f"{key} {_shown(value)}" for key, value in (trace.meta[HOLDS] | _said(trace)).items())
+    raise InputError(f"{reason.message}" + (f" (it holds: {held})" if held else ""), reason.hint)
+
+
+def _said(trace: Trace) -> dict[str, Any]:
+    report = trace.meta.get("server_report") or {}
+    words = {
+        "acceptance_length": "acceptance length by the server",
+        "draft_length": "draft length by the server",
+        "acceptance_by_position": "acceptance by position by the server",
+    }
+    return {text: report[key] for key, text in words.items() if report.get(key) is not None}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def refuse_gaps(gaps: bool) -> None:
+    """Refuse `--gaps` for a file that has its own times.
+
+    Raises
+    ------
+    UsageError : it was asked for.
+    """
+    if gaps:
+        raise UsageError("--gaps is for plain columns of numbers; this file has its own times")

@@ -1,0 +1,19 @@
+"""Recognising JSON formats by the keys in their first bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_BEGIN: Final = re.compile(rb"[\xef\xbb\xbf \t\r\n]*[\[{]")
+
+
+def missing(head: bytes, keys: Iterable[str]) -> list[str]:
+    """Those of `keys` that do not occur as keys of JSON objects in `head`, at any depth."""
+    return [key for key in keys if not re.search(rb'"%s"\s*:' % re.escape(key.encode()), head)]
+
+
+def has(head: bytes, keys: Iterable[str], *, score: float = 0.9) -> float:
+    """`score` when `head` begins like JSON and holds all of `keys`, else 0."""
+    return score if _BEGIN.match(head) and not missing(head, keys) else 0.0
