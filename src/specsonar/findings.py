@@ -96,6 +96,37 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The precision of the answer is far better than the differences between services long before that.",
         "Nothing; split the file to see the rest of it.",
     ),
+    "I014": Explanation(
+        "an answer broke off", "warning",
+        "The connection, or the stream of this answer in it, ended before the answer did.",
+        "The last tokens are missing; what came before is undamaged.",
+        "Nothing, if the part that is there is long enough; otherwise record again.",
+    ),
+    "I015": Explanation(
+        "bytes against the rules", "warning",
+        "Bytes break the rules of the protocol or of the encoding that they claim to be in, "
+        "so what follows them cannot be read.",
+        "A broken server or proxy sends wrong lengths; a capture with lost packets looks the same.",
+        "Look at whether an ordinary client can read this service; capture again without loss.",
+    ),
+    "I016": Explanation(
+        "answer not streamed", "info",
+        "An answer came as one JSON document instead of a stream of events.",
+        "Without a stream there are no arrival times of tokens.",
+        "Ask for a stream: `\"stream\": true` in the request, or the streaming route.",
+    ),
+    "I017": Explanation(
+        "settings of a request not read", "info",
+        "A request body was too large to be kept, so its model, temperature and limit of tokens are not known.",
+        "Large images and documents in a prompt do this. The times are not touched by it.",
+        NOTHING,
+    ),
+    "I018": Explanation(
+        "joined in the middle", "warning",
+        "The capture of a connection does not begin with its begin, or is encrypted.",
+        "HTTP/1.1 can be read from the next request on; HTTP/2 and TLS depend on what was said at the begin.",
+        "Start the capture before the client connects; for TLS give the key log, or record with `specsonar proxy`.",
+    ),
     "Q001": Explanation(
         "too few tokens", "warning",
         "There are fewer tokens than it takes to tell the explanations apart.",

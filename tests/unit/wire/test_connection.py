@@ -1,0 +1,150 @@
+"""One connection, seen from the middle: HTTP/1.1, HTTP/2, WebSocket; what breaks becomes a finding."""
+
+from __future__ import annotations
+
+import json
+
+import h2.config
+import h2.connection
+import pytest
+from websockets.client import ClientProtocol
+from websockets.server import ServerProtocol
+from websockets.uri import parse_uri
+
+from specsonar.wire.connection import Connection
+
+
+def event(text: str) -> bytes:
+    value = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text}}]}
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+REQUEST = json.dumps({"model": "m", "stream": True, "max_tokens": 7, "messages": [{"content": "a secret"}]}).encode()
+POST = (
+    b"POST /v1/chat/completions?key=hidden HTTP/1.1\r\nHost: x\r\n"
+    b"Authorization: Bearer hidden\r\nContent-Length: %d\r\n\r\n"
+)
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def post(body: bytes = REQUEST) -> bytes:
+    return POST % len(body) + body
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def lengths(connection: Connection) -> list[int]:
+    return [len(answer.streams()[0][0]) for answer in connection.answers]
+
+
+def codes(connection: Connection) -> list[str]:
+    return [f.code for f in connection.findings]
+
+
+def test_one_answer_by_http_1() -> None:
+    c = Connection()
+    c.sent(5, post())
+    c.received(10, CHUNKED + chunk(event("a")))
+    assert not c.answers[0].ended
+    c.received(20, chunk(event("b") + event("c")))
+    c.received(30, chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+    assert c.answers[0].ended
+    (one,) = c.answers[0].streams()[0]
+    assert one.t_ns.tolist() == [10, 20, 20] and one.read.tolist() == [0, 1, 1] and one.start_ns == 5
+    assert one.meta["max_tokens"] == 7 and one.meta["route"] == "/v1/chat/completions" and one.meta["status"] == 200
+    assert "hidden" not in repr(one.meta) and c.findings == []
+
+
+def test_keep_alive_and_pipelined() -> None:
+    c = Connection()
+    c.sent(0, post() + post() + b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = CHUNKED + chunk(event("a")) + b"0\r\n\r\n"
+    models = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    c.received(1, answer + answer + models)
+    c.sent(2, post())
+    c.received(3, answer)
+    assert lengths(c) == [1, 1, 1] and all(a.ended for a in c.answers) and c.findings == []
+
+
+class Pair:
+    """A client and a server of HTTP/2 whose bytes pass a Connection."""
+
+    def __init__(self) -> None:
+        self.seen = Connection()
+        self.client = h2.connection.H2Connection()
+        self.server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        self.client.initiate_connection()
+        self.server.initiate_connection()
+        self.now = 0
+        self.turn()
+
+    def turn(self) -> None:
+        self.now += 1
+        up = self.client.data_to_send()
+        self.seen.sent(self.now, up)
+        self.server.receive_data(up)
+        down = self.server.data_to_send()
+        self.seen.received(self.now, down)
+        self.client.receive_data(down)
+
+    def ask(self, number: int) -> None:
+        head = [(":method", "POST"), (":path", "/v1/chat/completions"), (":scheme", "https"), (":authority", "x")]
+        self.client.send_headers(number, [*head, ("authorization", "Bearer hidden")])
+        self.client.send_data(number, REQUEST, end_stream=True)
+        self.turn()
+
+
+def test_streams_of_http_2_interleave() -> None:
+    pair = Pair()
+    for number in (1, 3, 5):
+        pair.ask(number)
+        pair.server.send_headers(number, [(":status", "200"), ("content-type", "text/event-stream")])
+    for text in "ab":
+        for number in (1, 3, 5):
+            pair.server.send_data(number, event(text), end_stream=text == "b" and number != 5)
+            pair.turn()
+    assert lengths(pair.seen) == [2, 2, 2] and pair.seen.findings == []
+    assert [a.ended for a in pair.seen.answers] == [True, True, False]
+    pair.seen.closed(99)
+    assert codes(pair.seen) == ["I014"] and pair.seen.answers[2].ended
+
+
+@pytest.mark.parametrize("deflate", [True, False])
+def test_a_websocket_carries_several_answers(deflate: bool) -> None:
+    from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory, ServerPerMessageDeflateFactory
+
+    client = ClientProtocol(
+        parse_uri("ws://x/v1/realtime"), extensions=[ClientPerMessageDeflateFactory()] if deflate else None
+    )
+    server = ServerProtocol(extensions=[ServerPerMessageDeflateFactory()] if deflate else None)
+    seen = Connection()
+
+    def turn(now: int) -> None:
+        up = b"".join(client.data_to_send())
+        seen.sent(now, up)
+        server.receive_data(up)
+        for got in server.events_received():
+            if got.__class__.__name__ == "Request":
+                server.send_response(server.accept(got))
+        down = b"".join(server.data_to_send())
+        seen.received(now, down)
+        client.receive_data(down)
+        client.events_received()
+
+    def say(now: int, value: object) -> None:
+        server.send_text(json.dumps(value).encode())
+        turn(now)
+
+    client.send_request(client.connect())
+    turn(1)
+    say(2, {"type": "session.created"})
+    for at in (10, 20):
+        client.send_text(json.dumps({"type": "response.create", "response": {"max_output_tokens": 9}}).encode())
+        turn(at)
+        say(at + 1, {"type": "response.created", "response": {"id": f"r{at}"}})
+        say(at + 2, {"type": "response.output_text.delta", "response_id": f"r{at}", "delta": "a"})
+        say(at + 3, {"type": "response.done", "response": {"id": f"r{at}"}})
+    assert len(seen.answers) == 2 and all(a.ended for a in seen.answers) and seen.findings == []
+    assert seen.answers[1].streams()[0][0].start_ns == 20
