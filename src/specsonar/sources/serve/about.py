@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .simulation import Simulation
 
-Tell = Callable[[Simulation], Any]
-"""Makes the body of a page: text, a value for JSON, or None for a page that is not shown."""
+Headers = Mapping[str, str]
+Tell = Callable[[Simulation, Headers], Any]
+"""Makes the body of a page from the headers of a request: text, a value for JSON, or None where there is no page."""
 
 
-def _models(simulation: Simulation) -> Any:
+def _models(simulation: Simulation, headers: Headers) -> Any:
+    if "anthropic-version" in headers:
+        return _anthropic_models(simulation, headers)
     model = {"id": simulation.options.model, "object": "model", "created": 0, "owned_by": "specsonar"}
     return {"object": "list", "data": [model]}
 
 
-def _props(simulation: Simulation) -> Any:
+def _anthropic_models(simulation: Simulation, _headers: Headers) -> Any:
+    name = simulation.options.model
+    model = {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
+    return {"data": [model], "has_more": False, "first_id": name, "last_id": name}
+
+
+def _ollama(simulation: Simulation) -> dict[str, Any]:
+    name = f"{simulation.options.model}:latest"
+    details = {"format": "gguf", "family": "simulated", "parameter_size": "0", "quantization_level": "F32"}
+    return {
+        "name": name, "model": name, "modified_at": "2026-01-01T00:00:00Z", "size": 0, "digest": "", "details": details,
+    }  # fmt: skip
+
+
+def _tags(simulation: Simulation, _headers: Headers) -> Any:
+    return {"models": [_ollama(simulation)]}
+
+
+def _show(simulation: Simulation, _headers: Headers) -> Any:
+    return {**_ollama(simulation), "model_info": {}, "capabilities": ["completion"]}
+
+
+def _ollama_version(_simulation: Simulation, _headers: Headers) -> Any:
+    return {"version": "0.12.0"}
+
+
+def _ollama_root(_simulation: Simulation, _headers: Headers) -> Any:
+    return "Ollama is running"
+
+
+def _info(simulation: Simulation, _headers: Headers) -> Any:
+    return {"model_id": simulation.options.model, "version": "3.3.0", "max_concurrent_requests": 128,
+            "max_input_tokens": 1 << 17, "max_total_tokens": 1 << 18, "router": "text-generation-router"}  # fmt: skip
+
+
+def _props(simulation: Simulation, _headers: Headers) -> Any:
     return {
         "default_generation_settings": {"n_ctx": 1 << 18, "params": {"n_predict": -1, "temperature": 0.8}},
         "total_slots": 64, "model_path": simulation.options.model, "chat_template": "",
@@ -24,15 +62,15 @@ def _props(simulation: Simulation) -> Any:
     }  # fmt: skip
 
 
-def _health(_simulation: Simulation) -> Any:
+def _health(_simulation: Simulation, _headers: Headers) -> Any:
     return {"status": "ok"}
 
 
-def _version(_simulation: Simulation) -> Any:
+def _version(_simulation: Simulation, _headers: Headers) -> Any:
     return {"version": "0.32.0"}
 
 
-def _metrics(simulation: Simulation) -> Any:
+def _metrics(simulation: Simulation, _headers: Headers) -> Any:
     """Prometheus text, with the names of the engines that have such counters."""
     families = ("vllm", "llamacpp") if not simulation.engine.metrics else (simulation.engine.metrics,)
     return "".join(_family(simulation, prefix) for prefix in families)
@@ -84,22 +122,33 @@ def _family(simulation: Simulation, prefix: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _timing(simulation: Simulation) -> Any:
+def _timing(simulation: Simulation, _headers: Headers) -> Any:
     return simulation.ledger.timing()._asdict()
 
 
-def _truth(simulation: Simulation) -> Any:
+def _truth(simulation: Simulation, _headers: Headers) -> Any:
     return {"streams": simulation.ledger.truth()} if simulation.options.expose_truth else None
 
 
 PAGES: Final[dict[str, tuple[tuple[str, Tell], ...]]] = {
     "models": (("/v1/models", _models),),
+    "anthropic models": (("/v1/models", _anthropic_models),),
+    "ollama": (
+        ("/api/tags", _tags),
+        ("/api/show", _show),
+        ("/api/version", _ollama_version),
+        ("/", _ollama_root),
+    ),
+    "info": (("/info", _info),),
     "props": (("/props", _props),),
     "health": (("/health", _health),),
     "version": (("/version", _version),),
     "metrics": (("/metrics", _metrics),),
 }
 """Pages by the names in `engines.Engine.routes`."""
+
+POSTED: Final = ("/api/show",)
+"""Pages that are asked for with a body."""
 
 OWN: Final[tuple[tuple[str, Tell], ...]] = (("/specsonar/timing", _timing), ("/specsonar/truth", _truth))
 """Pages that no engine has."""

@@ -11,10 +11,10 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from . import about
-from .dialects import llamacpp, openai
+from . import about, sockets
+from .dialects import anthropic, llamacpp, ollama, openai, responses, tgi
 from .play import Played
 from .script import Ask
 from .simulation import Simulation
@@ -46,12 +46,27 @@ class Dialect:
     bad: int = 400
 
 
+def _tgi(stream: bool | None) -> Dialect:
+    return Dialect(partial(tgi.ask, stream=stream), tgi.Generate, tgi.error, one_model=True, bad=422)
+
+
 _COMPLETION: Final = Dialect(llamacpp.ask, llamacpp.Completion, llamacpp.error, one_model=True)
 
 ROUTES: Final[dict[str, tuple[tuple[str, Dialect], ...]]] = {
     "chat": (("/v1/chat/completions", Dialect(partial(openai.ask, chat=True), openai.Chat, openai.error)),),
     "completions": (("/v1/completions", Dialect(partial(openai.ask, chat=False), openai.Completions, openai.error)),),
     "completion": (("/completion", _COMPLETION), ("/completions", _COMPLETION)),
+    "responses": (("/v1/responses", Dialect(responses.ask, responses.Responses, openai.error)),),
+    "messages": (("/v1/messages", Dialect(anthropic.ask, anthropic.Messages, anthropic.error)),),
+    "ollama": (
+        ("/api/generate", Dialect(ollama.ask, ollama.Generate, ollama.error)),
+        ("/api/chat", Dialect(ollama.ask, ollama.Chat, ollama.error)),
+    ),
+    "generate": (
+        ("/generate", _tgi(False)),
+        ("/generate_stream", _tgi(True)),
+        ("/", _tgi(None)),
+    ),
 }
 """Routes that answer with tokens, by the names in `engines.Engine.routes`."""
 
@@ -64,6 +79,10 @@ LLAMACPP: Final = {
 """llama.cpp's own way with two of them."""
 
 
+SOCKETS: Final = {"responses": (("/v1/responses", False),), "realtime": (("/v1/realtime", True),)}
+"""WebSocket routes, and whether they are Realtime sessions."""
+
+
 def make(simulation: Simulation) -> Starlette:
     """The application."""
     routes: list[BaseRoute] = []
@@ -71,8 +90,12 @@ def make(simulation: Simulation) -> Starlette:
         table = LLAMACPP if simulation.options.engine == "llama.cpp" and name in LLAMACPP else ROUTES
         for path, dialect in table.get(name, ()):
             routes.append(Route(path, _answering(simulation, dialect), methods=["POST"]))
+        for path, realtime in SOCKETS.get(name, ()):
+            routes.append(WebSocketRoute(path, sockets.session(simulation, realtime=realtime)))
         for path, tell in about.PAGES.get(name, ()):
-            routes.append(Route(path, _telling(simulation, tell), methods=["GET"]))
+            routes.append(
+                Route(path, _telling(simulation, tell), methods=["GET", "POST"] if path in about.POSTED else ["GET"])
+            )
     for path, tell in about.OWN:
         routes.append(Route(path, _telling(simulation, tell), methods=["GET"]))
     return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
@@ -124,7 +147,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _telling(simulation: Simulation, tell: about.Tell) -> Handler:
     async def handle(request: Request) -> Response:
-        value = tell(simulation)
+        value = tell(simulation, request.headers)
         if value is None:
             return await _unknown(request, Refused(404, ""))
         if isinstance(value, str):

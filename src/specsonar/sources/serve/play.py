@@ -27,7 +27,7 @@ async def play(simulation: Simulation, writer: Writer, put: Put, start_ns: int) 
     answer, ledger, clock = writer.answer, simulation.ledger, simulation.clock
     entries = [ledger.open(answer.id, s, len(answer.scripts) > 1) for s in answer.scripts]
     try:
-        for data in writer.early():
+        for data in writer.early() if answer.ask.stream else ():
             await put(data)
         for piece in _pieces(writer):
             entry = entries[piece.choice]
