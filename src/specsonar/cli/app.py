@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "show": "Say what is in a recording, before anything is inferred from it.",
     "convert": "Write a recording of another tool as a trace, as CSV or as Parquet.",
     "simulate": "Make the token stream of a service with known settings.",
+    "serve": "Put a service with known settings behind a real HTTP server.",
     "sweep": "Measure how well services can be recognised, setting by setting.",
     "explain": "Say what a finding means and what to do about it.",
     "completion": "Print the completion script of a shell.",

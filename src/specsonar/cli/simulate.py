@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -139,8 +139,15 @@ def _worlds(_context: click.Context, _parameter: click.Parameter, start: str) ->
     return [name for name in WORLDS if name.lower().startswith(start.lower())]
 
 
+def world_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --world."""
+    return click.option(
+        "--world", metavar="NAME", shell_complete=_worlds, help="Start from a named world, e.g. D."
+    )(command)  # fmt: skip
+
+
 @click.command("simulate", cls=Grouped)
-@click.option("--world", metavar="NAME", shell_complete=_worlds, help="Start from a named world, e.g. D.")
+@world_option
 @click.option("--tokens", type=click.IntRange(1), metavar="N", help="Length of each answer; else the world's, or 600.")
 @click.option("--streams", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Number of answers.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of all chance.")
@@ -166,9 +173,7 @@ def command(
     """
     from ..sources.simulate import simulate
 
-    service, length = (Service(), 600) if world is None else _start(world)
-    given = {name: value for name, value in knobs.items() if value is not None}
-    service = with_knobs(service, given) if given else service
+    service, length = chosen(world, knobs)
     trace = simulate(service, tokens=tokens or length, streams=streams, seed=seed)
     trace = trace if truth else trace.without_truth()
     if plain:
@@ -177,15 +182,23 @@ def command(
         _write(trace, output)
 
 
-def _start(name: str) -> tuple[Service, int]:
+def chosen(world: str | None, knobs: Mapping[str, Any]) -> tuple[Service, int]:
+    """The service that the options describe (None = not given), and the length of its answers.
+
+    Raises
+    ------
+    UsageError : no such world, or knobs that do not go together.
+    """
     from difflib import get_close_matches
 
     from ..sources.worlds import WORLDS
 
-    if name not in WORLDS:
-        near = get_close_matches(name, WORLDS, n=3, cutoff=0.3)
-        raise UsageError(f"no world is called {name!r}", f"worlds: {', '.join(near or WORLDS)}")
-    return WORLDS[name].service, WORLDS[name].tokens
+    if world is not None and world not in WORLDS:
+        near = get_close_matches(world, WORLDS, n=3, cutoff=0.3)
+        raise UsageError(f"no world is called {world!r}", f"worlds: {', '.join(near or WORLDS)}")
+    service, length = (Service(), 600) if world is None else (WORLDS[world].service, WORLDS[world].tokens)
+    given = {name: value for name, value in knobs.items() if value is not None}
+    return with_knobs(service, given) if given else service, length
 
 
 def plain_times(trace: Trace) -> str:

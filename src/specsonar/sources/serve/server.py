@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from types import TracebackType
+from collections.abc import Callable
+from types import FrameType, TracebackType
 from typing import Any, Final
 
 import msgspec
@@ -46,6 +47,10 @@ class Host(uvicorn.Server):
         await super().startup(sockets)
         self.ready.set()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at a signal, which is the ordinary way to end a server and no reason to end the program with it."""
+        self.should_exit = True
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop at once: whoever still listens is cut off, since a stream could go on for hours."""
         for connection in list(self.server_state.connections):
@@ -81,6 +86,26 @@ def url_of(listener: socket.socket) -> str:
     """The address of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(service: Service, options: Options, host: str, port: int, announce: Callable[[str], None]) -> Timing:
+    """Serve in the calling thread until a signal comes; how late the events were.
+
+    Parameters
+    ----------
+    service, options : what is served.
+    host, port : where; port 0 takes a free one.
+    announce : called with the URL when the server listens.
+
+    Raises
+    ------
+    InputError : it cannot listen there.
+    """
+    simulation = Simulation(service, options)
+    listener = listen(host, port)
+    announce(url_of(listener))
+    Host(simulation).serve_on(listener)
+    return simulation.ledger.timing()
 
 
 class Server:
