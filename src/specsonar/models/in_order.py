@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..fingerprint import AUTOREGRESSIVE, BUFFERED, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
+from ..stats import renewal
 from ..stats.bursts import law_penalty, oddity
 from ..stats.gaps import Gaps, prepare
 from ..stats.result import Arrays, LayerFit
@@ -49,6 +50,7 @@ def _explain(gaps: Gaps, beat: float) -> list[Explanation]:
     found: list[Explanation] = []
     plain = direct.fit_plain(gaps)
     found.append(_plain_direct(gaps, plain))
+    found += _irregular(gaps)
     runs = direct.fit_runs(gaps)
     if runs is None:
         return found
@@ -84,6 +86,27 @@ def _plain_direct(gaps: Gaps, plain: direct.DirectFit) -> Explanation:
         plain_layer(len(gaps), plain.loglik, *_step_moments(gaps, plain.new)),
         draw=lambda n, rng: draw.direct(plain.hazards, plain.inside, plain.between, n, rng), refit=refit,
     )  # fmt: skip
+
+
+def _irregular(gaps: Gaps) -> list[Explanation]:
+    """Plain decoding with very irregular steps: independent gaps of one law with one hump.
+
+    The shorter half of such gaps passes for bursts, so a law that has them all in one must be among the rivals. It
+    pays for as many parameters as plain decoding, of which it is a variant.
+    """
+    best = max(renewal.fit(gaps), key=lambda law: law.loglik, default=None)
+    if best is None:
+        return []
+
+    def times(n: int, rng: np.random.Generator) -> FloatArray:
+        return np.concatenate(([0.0], np.cumsum(best.sample(n, rng))))
+
+    def layer(part: Gaps) -> LayerFit:
+        return plain_layer(len(part), best.loglik, *_step_moments(part, np.ones(len(part))))
+
+    return [
+        Explanation(AUTOREGRESSIVE, IN_ORDER_LAYER, best.loglik, PLAIN_PARAMETERS, layer(gaps), draw=times, refit=layer)
+    ]
 
 
 def _speculative_direct(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
