@@ -90,6 +90,7 @@ class Tls:
         self._sending = threading.Lock()  # records go out in the order in which they were made
         self._last_ns = 0
         self._unopened = self._ended = False
+        self._broken: ssl.SSLError | None = None
 
     def handshake(self, deadline: Deadline) -> None:
         """Agree with the server and check its certificate. Raises ssl.SSLError, OSError or TimedOut."""
@@ -111,9 +112,14 @@ class Tls:
             self._feed(read)
 
     def take(self) -> Read | None:
-        """The plaintext that the next read completed. An end without a farewell counts as an end, as in `ssl`."""
+        """The plaintext that the next read completed. An end without a farewell counts as an end, as in `ssl`.
+
+        Raises ssl.SSLError for a record that cannot be opened.
+        """
         with self._state:
             while not self._ended:
+                if self._broken is not None:
+                    raise self._broken
                 if not self._unopened:
                     read = self._below.take()
                     if read is None:
@@ -149,6 +155,8 @@ class Tls:
             pass
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             self._ended = True
+        except ssl.SSLError as error:  # what was good before it is still delivered
+            self._broken = error
         return b"".join(parts)
 
     def _flush(self, deadline: Deadline) -> None:

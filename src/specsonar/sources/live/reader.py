@@ -72,6 +72,9 @@ class Reader:
         self.axis = stamps.Axis()
         self.unstamped = 0
         self.pauses = 0
+        # The kernel begins to stamp some time after the first socket has asked for it; this one asks early.
+        self._first = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        stamps.ask(self._first)
         self._selector = selectors.DefaultSelector()
         self._orders: deque[tuple[Callable[[Line], None], Line]] = deque()
         self._alarm, self._wake = socket.socketpair()
@@ -113,8 +116,8 @@ class Reader:
         for line in self._lines:
             line.sock.close()
         self._selector.close()
-        self._alarm.close()
-        self._wake.close()
+        for own in (self._alarm, self._wake, self._first):
+            own.close()
 
     def _order(self, what: Callable[[Line], None], line: Line) -> None:
         self._orders.append((what, line))
