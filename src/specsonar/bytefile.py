@@ -110,14 +110,17 @@ class ByteFile:
             self._head.append(block)
         return b"".join(self._head)[:size]
 
-    def blocks(self) -> Iterator[bytes]:
+    def blocks(self, longest: int | None = None) -> Iterator[bytes]:
         """Whole lines, about `BLOCK` bytes at a time; only the very last line may lack its newline.
+
+        A line of more than `longest` bytes, by default `limits.line`, is refused.
 
         Raises
         ------
         InputError : reading failed. LimitError : a line is too long, or an archive unpacks to too much.
         """
         rest, lines = b"", 0
+        allowed = longest or self.limits.line
         while block := self._next():
             cut = block.rfind(b"\n") + 1
             if cut:
@@ -126,9 +129,9 @@ class ByteFile:
                 yield whole
             else:
                 rest += block
-            if len(rest) > self.limits.line:
+            if len(rest) > allowed:
                 raise LimitError(
-                    f"line {lines + 1} of {self.name} is longer than {self.limits.line >> 20} MiB",
+                    f"line {lines + 1} of {self.name} is longer than {allowed >> 20} MiB",
                     "this is not a recording with one event per line",
                 )
         if rest:

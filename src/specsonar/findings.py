@@ -90,6 +90,12 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "It leaves the server together with the first token, and looks like a very short step.",
         "Nothing.",
     ),
+    "I012": Explanation(
+        "made-up times", "warning",
+        "Times in the file were spread evenly over an interval by the tool that wrote it.",
+        "Even gaps are the tool's doing, not the service's. They are no evidence of anything and were not used.",
+        "Record with a tool that keeps the time of each chunk, as `specsonar record` does.",
+    ),
     "I013": Explanation(
         "more events than needed", "info",
         "The file holds more events than are kept in memory; the first of them were used.",
@@ -126,6 +132,12 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The capture of a connection does not begin with its begin, or is encrypted.",
         "HTTP/1.1 can be read from the next request on; HTTP/2 and TLS depend on what was said at the begin.",
         "Start the capture before the client connects; for TLS give the key log, or record with `specsonar proxy`.",
+    ),
+    "I030": Explanation(
+        "early events were dropped", "warning",
+        "The tool keeps a limited number of events for each answer; the earliest ones are gone.",
+        "What is left is a stream without its begin; the time of the first token is not known.",
+        "Raise the limit (OpenTelemetry: `OTEL_SPAN_EVENT_COUNT_LIMIT`), or ask for shorter answers.",
     ),
     "Q001": Explanation(
         "too few tokens", "warning",

@@ -7,23 +7,62 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from types import ModuleType
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from ..bytefile import ByteFile, check_text
 from ..findings import finding
 from ..trace import Trace
 from ..units import ns_per
-from . import own, plaintext, recording, sglang_bench, unknown, vllm_bench
+from . import (
+    aiperf,
+    aiperf_raw,
+    evalscope,
+    genai_perf,
+    guidellm,
+    inference_perf,
+    langchain_run,
+    llama_benchy,
+    llama_benchy_progress,
+    llmperf,
+    mlflow_trace,
+    openllmetry,
+    own,
+    plaintext,
+    recording,
+    servebench,
+    sglang_bench,
+    trtllm_perf,
+    unknown,
+    veeksha,
+    vllm_bench,
+)
+from .aggregates import AGGREGATES
 from .gather import refuse_without_times
 
-FORMATS: Final[tuple[ModuleType, ...]] = (
+FORMATS: Final[tuple[Any, ...]] = (
     own,
     recording,
     vllm_bench,
     sglang_bench,
+    aiperf,
+    aiperf_raw,
+    genai_perf,
+    servebench,
+    inference_perf,
+    evalscope,
+    llama_benchy,
+    llama_benchy_progress,
+    veeksha,
+    trtllm_perf,
+    openllmetry,
+    mlflow_trace,
+    langchain_run,
+    guidellm,
+    llmperf,
+    *AGGREGATES,
     plaintext,
 )
+"""Modules, or objects with the same attributes."""
 
 
 def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False) -> Trace:

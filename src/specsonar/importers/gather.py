@@ -4,8 +4,10 @@ say that a file holds no arrival times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeGuard
 
 import msgspec
 import numpy as np
@@ -15,8 +17,9 @@ from ..bytefile import ByteFile
 from ..errors import InputError, UsageError
 from ..findings import finding
 from ..fingerprint import Finding
-from ..trace import ASSUMED_ONE, COUNTED, ONE_EACH, TOTAL_ONLY, UNKNOWN, Stream, Trace, stream
-from .jsonparts import Parts
+from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN, IntArray, Stream, Trace, stream
+from ..wire.answer import Answer
+from .jsonparts import EACH, Parts, Path
 from .recording import in_order
 
 MAX_EVENTS: Final = 4_000_000
@@ -31,6 +34,11 @@ HOLDS: Final = "holds"
 Floats = npt.NDArray[np.float64]
 
 _LATEST: Final = 4e9  # seconds; later times are not times
+
+# Gaps far below the mean are bursts; a stray one, a late packet, is none.
+_IN_BURST: Final = 0.15
+_SOME: Final = 0.2
+_LATEST_NS: Final = 1 << 61
 _FLOATS: Final = msgspec.json.Decoder(list[float])
 
 
@@ -61,26 +69,71 @@ def number_at(values: object, index: int) -> float | None:
     return float(value)
 
 
-def count_at(values: object, index: int) -> int | None:
-    """Element `index` of a list when it is a positive whole number, else None."""
-    value = number_at(values, index)
-    return int(value) if value is not None and value >= 1 and value == int(value) else None
+def count_at(values: object, index: int, most: int = 1 << 31) -> int | None:
+    """Element `index` of a list when it is a positive whole number up to `most`, else None."""
+    if not isinstance(values, list) or index >= len(values):
+        return None
+    value = values[index]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most else None
 
 
-def counted(events: int, total: int | None, counts: npt.ArrayLike | None = None) -> tuple[npt.NDArray[np.int64], str]:
-    """Token counts of `events` events and where they come from, given the answer's `total` or the `counts`."""
+def is_ns(value: object) -> TypeGuard[int]:
+    """Whether `value` can be a time in nanoseconds."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LATEST_NS
+
+
+def counted(t_ns: IntArray, total: int | None, counts: npt.ArrayLike | None = None) -> tuple[IntArray, str]:
+    """Token counts of events at `t_ns` and where they come from, given the answer's `total` or the `counts`.
+
+    With neither, an event is taken as one token only where bursts are seen; a server that puts a whole step into one
+    event has none, and would be taken for one that decodes plainly.
+    """
+    events = t_ns.size
     if counts is not None:
         tokens = np.asarray(counts, np.int64)
-        return tokens, ONE_EACH if (tokens == 1).all() else COUNTED
+        if (tokens >= 0).all():
+            return tokens, ONE_EACH if (tokens == 1).all() else COUNTED
     if total == events:
         return np.ones(events, np.int64), ONE_EACH
-    return np.full(events, UNKNOWN), ASSUMED_ONE if total is None or total < events else TOTAL_ONLY
+    unknown = np.full(events, UNKNOWN)
+    if total is not None and total > events:
+        return unknown, TOTAL_ONLY
+    gaps = np.diff(t_ns)
+    bursts = gaps.size and float((gaps < _IN_BURST * gaps.mean()).mean()) > _SOME
+    return unknown, ASSUMED_ONE if bursts else NOT_SAID
 
 
-def nanoseconds(start_s: float | None, after_s: Floats) -> tuple[npt.NDArray[np.int64], int]:
-    """Times `after_s` seconds after `start_s`, and the start itself, as integer nanoseconds."""
-    start = round((start_s or 0.0) * 1e9)
-    return start + np.rint(after_s * 1e9).astype(np.int64), start
+def nanoseconds(seconds: float | None) -> int | None:
+    """A time in seconds as integer nanoseconds."""
+    return None if seconds is None else round(seconds * 1e9)
+
+
+def iso_ns(text: object) -> int | None:
+    """Nanoseconds since the epoch of a date and time as ISO 8601 writes it; None when it is none.
+
+    Without a zone it is taken as UTC: only differences matter.
+
+    >>> iso_ns("1970-01-01T00:00:01.000000002Z")
+    1000000002
+    """
+    if not isinstance(text, str) or not 10 < len(text) < 50:
+        return None
+    fraction = re.search(r"(?<=[.,])\d+", text)
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        micro = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        return None
+    return micro * 1000 + int((fraction.group() if fraction else "").ljust(9, "0")[6:9])
+
+
+def record_path(head: bytes) -> Path:
+    """Where the records of a file are that holds a list of them, or one after the other."""
+    return (EACH,) if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else ()
 
 
 class Gathered:
@@ -105,6 +158,7 @@ class Gathered:
         self.failed = 0
         self.bad = 0
         self.first_bad = ""
+        self.cut = False
         self._seen = self._kept = self._fell = 0
 
     @property
@@ -116,6 +170,24 @@ class Gathered:
         """Something at `where` could not be read."""
         self.bad += 1
         self.first_bad = self.first_bad or where
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The objects of JSON lines; other lines are noted as bad, and an unfinished last one as a cut.
+
+        Raises
+        ------
+        LimitError : a line is too long.
+        """
+        number = 0
+        for block in self.source.blocks(LONGEST_LINE):
+            for text in block.splitlines():
+                number += 1
+                value = decoded(text)
+                if isinstance(value, dict):
+                    yield value
+                elif text.strip():
+                    self.skip(f"line {number}")
+                    self.cut = self.source.open_end
 
     def pass_over(self, events: int) -> None:
         """Events that were seen and not kept."""
@@ -136,7 +208,7 @@ class Gathered:
         gaps_s: Floats,
         *,
         first_s: float | None,
-        start_s: float | None = None,
+        start_ns: int | None = None,
         total: int | None = None,
         counts: npt.ArrayLike | None = None,
         meta: Mapping[str, Any] | None = None,
@@ -148,18 +220,43 @@ class Gathered:
         ----------
         gaps_s : seconds between events, shape (n,).
         first_s : seconds from the request to the first event, or None.
-        start_s : when the request was sent, or None.
+        start_ns : when the request was sent, nanoseconds of any clock, or None.
         total, counts : tokens of the answer and of each event, where they are known.
         """
         after = np.concatenate(([0.0], np.cumsum(gaps_s))) + (first_s or 0.0)
-        times, start = nanoseconds(start_s, after)
-        tokens, source = counted(times.size, total, counts)
+        self.add_times(
+            after, start_ns=start_ns, sent=first_s is not None, total=total, counts=counts, meta=meta, report=report
+        )
+
+    def add_times(
+        self,
+        after_s: Floats,
+        *,
+        start_ns: int | None = None,
+        sent: bool = True,
+        total: int | None = None,
+        counts: npt.ArrayLike | None = None,
+        meta: Mapping[str, Any] | None = None,
+        report: Mapping[str, Any] | None = None,
+        tick_ns: int | None = None,
+    ) -> None:
+        """A stream of events `after_s` seconds after `start_ns`, which is the time of the request if it was `sent`."""
+        start = start_ns or 0
+        times = start + np.rint(after_s * 1e9).astype(np.int64)
+        tokens, source = counted(times, total, counts)
         self.add(
             stream(
                 times, tokens, name=self.name(), count_source=source, total_tokens=total,
-                start_ns=None if first_s is None else start, meta=dict(meta or {}), server_report=report,
+                start_ns=start if sent else None, resolution_ns=tick_ns, meta=dict(meta or {}), server_report=report,
             )
         )  # fmt: skip
+
+    def add_answer(self, answer: Answer) -> None:
+        """The streams of an answer whose payloads are in the file."""
+        made, noticed = answer.streams(self.name())
+        for one in made:
+            self.add(one)
+        self.findings += noticed
 
     def name(self) -> str:
         """A label for the next stream."""
@@ -168,7 +265,8 @@ class Gathered:
     def trace(self, parts: Parts | None = None, **meta: Any) -> Trace:
         """All of it as a Trace; `parts` says whether the JSON was whole."""
         name, notes = self.source.name, list(self.findings)
-        if parts is not None and parts.cut:
+        if self.cut or (parts is not None and parts.cut):
+            self.bad -= self.cut
             notes.append(finding("I001", f"{name} ends in the middle of a value"))
         if parts is not None and parts.defect is not None:
             notes.append(finding("I001", f"{name} is not JSON from byte {parts.defect} on"))
@@ -215,7 +313,7 @@ def refuse_without_times(trace: Trace) -> None:
     """
     if trace.streams or HOLDS not in trace.meta:
         return
-    reason = next(f for f in trace.findings if f.code in ("I010",))
+    reason = next(f for f in trace.findings if f.code in ("I010", "I012"))
     held = "; ".join(f"{key} {_shown(value)}" for key, value in (trace.meta[HOLDS] | _said(trace)).items())
     raise InputError(f"{reason.message}" + (f" (it holds: {held})" if held else ""), reason.hint)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,7 +21,7 @@ _STARTS: Final = (
 )
 
 
-def refusal(head: bytes, name: str, formats: Iterable[ModuleType]) -> FormatError:
+def refusal(head: bytes, name: str, formats: Iterable[Any]) -> FormatError:
     """The error for a file that begins with `head`; the hint says why the three nearest formats did not fit."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     kind = "JSON" if text[:1] in (b"{", b"[") else "binary" if b"\0" in head[:4096] else "text"
@@ -34,7 +33,7 @@ def refusal(head: bytes, name: str, formats: Iterable[ModuleType]) -> FormatErro
     )
 
 
-def _closeness(one: ModuleType, head: bytes, kind: str) -> float:
+def _closeness(one: Any, head: bytes, kind: str) -> float:
     """0 to 1: the share of the keys that were found, or hardly anything where only the kind of file is the same."""
     keys: tuple[str, ...] = getattr(one, "KEYS", ())
     if kind == "JSON" and keys:
@@ -42,7 +41,7 @@ def _closeness(one: ModuleType, head: bytes, kind: str) -> float:
     return 0.01 if kind == ("JSON" if "JSON" in one.LOOKS else "binary" if "binary" in one.LOOKS else "text") else 0.0
 
 
-def _why_not(one: ModuleType, head: bytes) -> str:
+def _why_not(one: Any, head: bytes) -> str:
     keys: tuple[str, ...] = getattr(one, "KEYS", ())
     if lacking := missing(head, keys):
         return f"lacks {', '.join(repr(key) for key in lacking)}"

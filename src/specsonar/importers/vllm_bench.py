@@ -14,7 +14,7 @@ import numpy as np
 from ..bytefile import ByteFile
 from ..findings import finding
 from ..trace import Trace
-from .gather import Floats, Gathered, count_at, decoded, floats, no_times, number_at, refuse_gaps
+from .gather import Floats, Gathered, count_at, decoded, floats, nanoseconds, no_times, number_at, refuse_gaps
 from .jsonparts import EACH, Parts
 from .sniff import has, missing
 
@@ -117,7 +117,7 @@ def _finish(run: _Run, gathered: Gathered, source: ByteFile) -> dict[str, Any]:
             if role and gaps.size:
                 first, gaps = None if first is None else first + float(gaps[0]), gaps[1:]
             gathered.add_gaps(
-                gaps, first_s=first, start_s=number_at(values.get("start_times"), index),
+                gaps, first_s=first, start_ns=nanoseconds(number_at(values.get("start_times"), index)),
                 total=count_at(values.get("output_lens"), index), meta=meta, report=report,
             )  # fmt: skip
     gathered.pass_over(run.passed_over)

@@ -1,0 +1,99 @@
+"""llama-benchy's result file, saved with `--save-all-throughput-timeseries`: one point for each token.
+
+The tool spreads the tokens of a chunk evenly over the chunk's gap. A run of equal gaps gives chunk and count back;
+where one run is the whole answer, all times but two were made up.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from ..bytefile import ByteFile
+from ..findings import finding
+from ..trace import IntArray, Trace
+from .gather import HOLDS, Floats, Gathered, decoded, floats, no_times, refuse_gaps
+from .jsonparts import EACH, Parts
+from .sniff import has
+
+NAME: Final = "llama-benchy"
+LOOKS: Final = "JSON of llama-benchy with --save-all-throughput-timeseries"
+KEYS: Final = ("latency_mode", "benchmarks", "pp_throughput", "requests_throughput_over_time")
+
+_SERIES: Final = ("benchmarks", EACH, "requests_throughput_over_time", EACH, EACH)
+_MEANS: Final = ("benchmarks", EACH, "tg_throughput")
+_SAME_S: Final = 2e-9
+"""Gaps of one chunk differ by rounding only; measured ones of neighbouring chunks by some 100 us."""
+
+_MADE_UP: Final = 0.5
+_FEWEST: Final = 8
+
+
+def sniff(head: bytes) -> float:
+    """How much `head` looks like this format, 0 to 1."""
+    return has(head, ("latency_mode", "benchmarks", "pp_throughput"), score=0.95)
+
+
+def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:
+    """Read each request as a stream.
+
+    Raises
+    ------
+    UsageError : `gaps` was asked for. LimitError : a request is too large.
+    """
+    refuse_gaps(gaps)
+    gathered = Gathered(source)
+    parts = Parts(source, [_SERIES, _MEANS])
+    made_up, series, rate = 0, 0, None
+    for _, path, raw in parts:
+        if path == _MEANS:
+            mean = decoded(raw)
+            rate = mean.get("mean") if isinstance(mean, dict) and isinstance(mean.get("mean"), float) else rate
+            continue
+        series += 1
+        times = _times(decoded(raw))
+        if times is None:
+            gathered.skip(f"request {series}")
+            continue
+        first, gap, counts = chunks(times)
+        if times.size >= _FEWEST and counts.size and counts.max() >= _MADE_UP * times.size:
+            made_up += 1
+            continue
+        after = np.concatenate(([0.0], np.cumsum(gap)))
+        gathered.add_times(
+            after, sent=False, total=times.size, counts=np.concatenate(([first], counts)), meta={"client": NAME}
+        )
+    if not series and not parts.cut and parts.defect is None:
+        return no_times(
+            source, "keeps mean rates only", "run llama-benchy with --save-all-throughput-timeseries",
+            holds={"tokens per second": rate},
+        )  # fmt: skip
+    if made_up:
+        gathered.findings.append(
+            finding("I012", f"{source.name}: the tokens of {made_up} of {series} requests are spread evenly over time")
+        )
+    return gathered.trace(parts, **({HOLDS: {"tokens per second": rate}} if made_up == series else {}))
+
+
+def _times(points: Any) -> Floats | None:
+    """Seconds of the points of one request, each a pair of time and tokens so far."""
+    if not isinstance(points, list) or not all(isinstance(p, list) and p for p in points):
+        return None
+    return floats(msgspec.json.encode([p[0] for p in points])) if points else None
+
+
+def chunks(times: Floats) -> tuple[int, Floats, IntArray]:
+    """Tokens at the first time, then gap and tokens of each later chunk.
+
+    >>> chunks(np.array([0.0, 0.0, 0.01, 0.02, 0.05]))[::2]
+    (2, array([2, 1]))
+    """
+    gaps = np.diff(times)
+    first = 1 + int(np.argmax(np.append(gaps, 1.0) > _SAME_S))
+    gaps = gaps[first - 1 :]
+    if not gaps.size:
+        return first, gaps, np.empty(0, np.int64)
+    begins = np.flatnonzero(np.concatenate(([True], np.abs(np.diff(gaps)) > _SAME_S)))
+    return first, np.add.reduceat(gaps, begins), np.diff(np.append(begins, gaps.size))

@@ -1,0 +1,78 @@
+"""TensorRT-LLM `/perf_metrics` and `time_events_rank*.jsonl`: the server's own time of each step, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ..bytefile import ByteFile
+from ..trace import Trace
+from .gather import Gathered, decoded, nanoseconds, number_at, record_path, refuse_gaps
+from .jsonparts import Parts
+from .sniff import has
+
+NAME: Final = "TensorRT-LLM perf metrics"
+LOOKS: Final = "JSON of TensorRT-LLM's /perf_metrics or time_events files"
+KEYS: Final = ("request_id", "time_breakdown_metrics", "step_metrics", "token_time")
+
+
+def sniff(head: bytes) -> float:
+    """How much `head` looks like this format, 0 to 1."""
+    return has(head, ("time_breakdown_metrics", "step_metrics"), score=0.95)
+
+
+def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:
+    """Read each request as a stream with one event for each step.
+
+    Raises
+    ------
+    UsageError : `gaps` was asked for. LimitError : a request is too large.
+    """
+    refuse_gaps(gaps)
+    gathered = Gathered(source)
+    parts = Parts(source, [record_path(source.head())])
+    for number, (_, _, raw) in enumerate(parts, 1):
+        record = decoded(raw)
+        steps = _table(_table(record).get("time_breakdown_metrics")).get("step_metrics")
+        rows = [_table(s).get("token_time") for s in steps] if isinstance(steps, list) else []
+        times = [number_at(rows, i) for i in range(len(rows))]
+        if not times or None in times:
+            gathered.skip(f"request {number}")
+            continue
+        metrics = _table(_table(record).get("perf_metrics"))
+        arrival = number_at([_table(metrics.get("timing_metrics")).get("arrival_time")], 0)
+        begin = times[0] if arrival is None else arrival
+        report = _report(_table(metrics.get("speculative_decoding")), len(times))
+        seconds = np.array(times, np.float64) - (begin or 0.0)
+        gathered.add_times(
+            seconds,
+            start_ns=nanoseconds(begin),
+            sent=arrival is not None,
+            total=None if report is None else len(times) + report["accepted"],
+            meta={"client": NAME, "event_is": "step", "clock": "server"},
+            report=report,
+        )
+    return gathered.trace(parts)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _report(said: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
+    """What the server says about its speculation, in the words of `wire.dialects.report`; the first step is prefill."""
+    drafted = number_at([said.get("total_draft_tokens")], 0)
+    accepted = number_at([said.get("total_accepted_draft_tokens")], 0)
+    if drafted is None or accepted is None or not 0 <= accepted <= drafted < 1e12:
+        return None
+    return {
+        "source": "TensorRT-LLM perf_metrics.speculative_decoding",
+        "drafted": int(drafted),
+        "accepted": int(accepted),
+        "steps": steps - 1,
+        "acceptance_length": 1 + accepted / (steps - 1) if steps > 1 else None,
+        "draft_length": None,
+        "acceptance_by_position": None,
+    }
