@@ -131,6 +131,12 @@ def iso_ns(text: object) -> int | None:
     return micro * 1000 + int((fraction.group() if fraction else "").ljust(9, "0")[6:9])
 
 
+def since(times_ns: list[int], start_ns: int) -> Floats:
+    """Seconds from `start_ns` to each of `times_ns`."""
+    after: Floats = (np.array(times_ns, np.int64) - start_ns).astype(np.float64) * 1e-9
+    return after
+
+
 def record_path(head: bytes) -> Path:
     """Where the records of a file are that holds a list of them, or one after the other."""
     return (EACH,) if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else ()
@@ -213,6 +219,7 @@ class Gathered:
         counts: npt.ArrayLike | None = None,
         meta: Mapping[str, Any] | None = None,
         report: Mapping[str, Any] | None = None,
+        tick_ns: int | None = None,
     ) -> None:
         """A stream of n + 1 events from its n gaps.
 
@@ -225,8 +232,9 @@ class Gathered:
         """
         after = np.concatenate(([0.0], np.cumsum(gaps_s))) + (first_s or 0.0)
         self.add_times(
-            after, start_ns=start_ns, sent=first_s is not None, total=total, counts=counts, meta=meta, report=report
-        )
+            after, start_ns=start_ns, sent=first_s is not None, total=total, counts=counts, meta=meta, report=report,
+            tick_ns=tick_ns,
+        )  # fmt: skip
 
     def add_times(
         self,

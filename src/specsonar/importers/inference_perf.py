@@ -21,12 +21,12 @@ from .sniff import has
 
 NAME: Final = "inference-perf"
 LOOKS: Final = "JSON of inference-perf, per_request_lifecycle_metrics.json"
-KEYS: Final = ("start_time", "end_time", "response_metrics", "chunk_times")
+KEYS: Final = ("start_time", "info", "request_metrics", "response_metrics")
 
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1."""
-    return has(head, ("start_time", "info", "response_metrics"), score=0.9)
+    return has(head, KEYS, score=0.9)
 
 
 def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:

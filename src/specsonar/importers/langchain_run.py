@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, iso_ns, no_times, record_path, refuse_gaps
+from .gather import Gathered, count_at, decoded, iso_ns, no_times, record_path, refuse_gaps, since
 from .jsonparts import Parts
 from .sniff import has
 
@@ -74,7 +72,7 @@ def _add(gathered: Gathered, run: dict[str, Any]) -> None:
     begun = iso_ns(run.get("start_time"))
     start = times[0] if begun is None else begun
     gathered.add_times(
-        (np.array(times, np.int64) - start) * 1e-9, start_ns=start, sent=begun is not None, total=_total(run),
+        since(times, start), start_ns=start, sent=begun is not None, total=_total(run),
         meta={"client": "LangChain"}, tick_ns=1_000,
     )  # fmt: skip
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from ..bytefile import ByteFile
 from ..findings import finding
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, is_ns, iso_ns, no_times, refuse_gaps
+from .gather import Gathered, count_at, decoded, is_ns, iso_ns, no_times, refuse_gaps, since
 from .jsonparts import EACH, Parts
 from .sniff import has
 
@@ -57,7 +55,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         begin = _integer(span.get("startTimeUnixNano")) if otlp else iso_ns(span.get("start_time"))
         start = times[0] if begin is None else begin
         gathered.add_times(
-            (np.array(times, np.int64) - start) * 1e-9,
+            since(times, start),
             start_ns=start,
             sent=begin is not None,
             total=_total(span),
