@@ -78,6 +78,12 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The answers on it were kept up to that point; the other connections were not touched.",
         "Look at what the server sends there: endless headers, lines or frames are no token stream.",
     ),
+    "I009": Explanation(
+        "bytes not recorded", "warning",
+        "The recorder fell so far behind that it had to leave out the rest of a connection.",
+        "Passing bytes on comes first; what waits to be decoded is bounded, so that the memory is not filled.",
+        "Record fewer connections at a time, or give the recorder a processor of its own.",
+    ),
     "I010": Explanation(
         "no arrival times", "warning",
         "The file is known, and holds means, percentiles or first-token times only.",

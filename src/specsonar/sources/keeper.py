@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
@@ -20,6 +19,7 @@ from ..fingerprint import Finding
 from ..trace import NOT_SAID, Stream, Trace
 from ..tracefile import Writer
 from ..wire.answer import Answer
+from ..wire.connection import Connection
 
 MOST_FINDINGS: Final = 100
 """Findings that are kept in memory; a service that fails all day must not fill it."""
@@ -117,8 +117,7 @@ class Keeper:
         meta : what is known of it; goes to each of its streams.
         decoder : how its bytes are read; None for what TCP carries (after TLS), in any HTTP version.
         """
-        decoder = decoder or import_module("..wire.connection", __package__).Connection()
-        tap = Tap(self, name, dict(meta or {}), decoder)
+        tap = Tap(self, name, dict(meta or {}), decoder or Connection())
         self._taps[tap] = None
         return tap
 

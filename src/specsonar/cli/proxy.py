@@ -1,0 +1,101 @@
+"""`specsonar proxy UPSTREAM`"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from .recording import Status, conclude, recording_options, size, summary
+from .state import say, state_of, verbosity
+
+if TYPE_CHECKING:
+    from ..sources.keeper import Keeper
+    from ..sources.proxy.proxy import Proxy
+    from ..sources.rollover import Rollover
+
+_WAIT_S: Final = 0.25
+_LOOPBACK: Final = ("127.", "::1", "localhost")
+
+
+@click.command("proxy")
+@click.argument("upstream", metavar="UPSTREAM")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="Port to listen on.  [default: any free one, which is said]",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to listen on. Other machines can use the proxy when it is not a loopback address.",
+)
+@click.option("--rotate", type=size, metavar="SIZE", help="Begin a new file when one is this large, e.g. 100MB.")
+@recording_options("specsonar-proxy-DATE-TIME.jsonl")
+@verbosity
+@click.pass_context
+def command(
+    context: click.Context,
+    upstream: str,
+    port: int,
+    host: str,
+    rotate: int | None,
+    output: Path,
+    fingerprint: bool,
+    format_: str,
+) -> None:
+    """Record what clients and a service say to each other, from in between.
+
+    UPSTREAM is the address of the service, for example http://127.0.0.1:8000 or https://api.openai.com. Clients use
+    the address that is printed in its place. Bytes pass unchanged and at once, except that the Host header names the
+    upstream; keys pass and are stored nowhere. HTTP and WebSocket, any client. End it with Ctrl-C.
+    """
+    from ..sources.keeper import Keeper
+    from ..sources.proxy.proxy import Proxy
+    from ..sources.rollover import Rollover
+
+    state = state_of(context)
+    if not host.startswith(_LOOPBACK):
+        say(f"warning: every machine that reaches {host} can use this proxy, unencrypted and without a password")
+    files = Rollover(output, "proxy", rotate=rotate, meta={"capture": "proxy"})
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with Keeper(keep=False) as keeper:
+        status = Status(state, keeper)
+        with Proxy(upstream, keeper, host=host, port=port, tell=lambda line: _say(status, line)) as proxy:
+            keeper.switch(files.open())  # only now, so that a port that is taken leaves no empty file
+            say(f"{proxy.url} is {proxy.upstream} now; recording to {files.paths[0]}; Ctrl-C ends it")
+            _serve(proxy, keeper, files, status)
+    status.clear()
+    summary(state, keeper, files.paths)
+    if proxy.error:
+        raise proxy.error
+    if fingerprint:
+        conclude(state, files.paths, format_)
+
+
+def _serve(proxy: Proxy, keeper: Keeper, files: Rollover, status: Status) -> None:
+    from ..errors import SpecsonarError
+
+    told: Any = None
+    try:
+        while proxy.poll(_WAIT_S):
+            status.show(proxy.clients)
+            if proxy.error is None:
+                files.turn(keeper)
+            elif told is None:
+                told = proxy.error
+                _say(status, f"error: {told}; clients are served on, but nothing more is recorded")
+    except KeyboardInterrupt:
+        return
+    raise SpecsonarError("the forwarding process has ended unexpectedly", "what was recorded so far is kept")
+
+
+def _say(status: Status, line: str) -> None:
+    status.clear()
+    say(line)
