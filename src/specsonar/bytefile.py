@@ -64,6 +64,7 @@ class ByteFile:
     Attributes
     ----------
     name : file name without its folder, for messages and provenance.
+    path : the file as it was named, or None for standard input and open files.
     broken : why an archive ended early, or "" when it did not (known once everything was read).
     open_end : the last line had no newline (known once everything was read).
 
@@ -80,13 +81,14 @@ class ByteFile:
         self._packed = 0
         self._unpacked = 0
         self._own = False
+        self.path: str | None = None
         if isinstance(path, (str, os.PathLike)):
             self.name = os.path.basename(os.fspath(path)) or os.fspath(path)
             self._raw: BinaryIO
             if os.fspath(path) == "-":
                 self.name, self._raw = "stdin", sys.stdin.buffer
             else:
-                self._raw, self._own = _open(path), True
+                self._raw, self._own, self.path = _open(path), True, os.fspath(path)
         else:
             self.name, self._raw = os.path.basename(str(getattr(path, "name", "input"))), path
         self._plain = self._unpack()
@@ -285,9 +287,7 @@ def check_text(head: bytes, name: str) -> None:
 
 
 _KINDS: Final = (
-    (b"\xd4\xc3\xb2\xa1", "a pcap capture"), (b"\xa1\xb2\xc3\xd4", "a pcap capture"),
-    (b"\x4d\x3c\xb2\xa1", "a pcap capture"), (b"\xa1\xb2\x3c\x4d", "a pcap capture"),
-    (b"\x0a\x0d\x0d\x0a", "a pcapng capture"), (b"SQLite format 3", "an SQLite database"),
+    (b"SQLite format 3", "an SQLite database"),
     (b"PK\x03\x04", "a zip archive"), (b"PAR1", "a Parquet table"), (b"%PDF", "a PDF document"),
     (b"\x89PNG", "a PNG image"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ", "an xz archive"),
     (GZIP_MAGIC, "an archive inside an archive"), (ZSTD_MAGIC, "an archive inside an archive"),

@@ -139,6 +139,18 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "HTTP/1.1 can be read from the next request on; HTTP/2 and TLS depend on what was said at the begin.",
         "Start the capture before the client connects; for TLS give the key log, or record with `specsonar proxy`.",
     ),
+    "I019": Explanation(
+        "packets are missing", "warning",
+        "The capture lacks packets, or parts of them, that were sent. An answer ends where the first is missing.",
+        "A gap in a capture looks like a stall of the service, and what stood in it cannot be counted.",
+        "Capture with a larger buffer (`tcpdump -B`), whole packets (`-s 0`), and a filter on the service's port.",
+    ),
+    "I020": Explanation(
+        "times and sizes only", "warning",
+        "What came was not recorded or cannot be decrypted: only when something came, and how many bytes.",
+        "Not all of it need be tokens, and nobody says how many tokens a piece holds. Gaps are seen, bursts are not.",
+        "Give the key log, or record the content: `specsonar proxy`, or the client with SSLKEYLOGFILE set.",
+    ),
     "I030": Explanation(
         "early events were dropped", "warning",
         "The tool keeps a limited number of events for each answer; the earliest ones are gone.",

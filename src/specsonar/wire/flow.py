@@ -1,0 +1,187 @@
+"""What one captured TCP connection carries, told from its bytes: HTTP of any version, TLS around it, or neither."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ..errors import LimitError
+from ..fingerprint import Finding
+from ..trace import Stream
+from .answer import Answer
+from .connection import Connection
+from .recordsizes import RecordSizes
+from .tcp import CLIENT, SERVER, Piece
+from .tlsdecrypt import KeyLog, Session
+from .tlsrecords import APPLICATION, HANDSHAKE, Records, looks_like_record
+
+Harvest = Callable[[list[Answer], list[Finding]], None]
+"""Gets answers that have ended, and what was noticed about their connection."""
+
+_REQUEST: Final = re.compile(rb"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) [/h*]|PRI \* HTTP/2")
+_ANSWER: Final = b"HTTP/1."
+_MANY: Final = 8
+_UNSEEN: Final = b"POST / HTTP/1.1\r\nHost: unseen\r\n\r\n"
+
+
+def sender(data: bytes) -> int | None:
+    """Which side sends a first payload like `data`; None when that cannot be told."""
+    if _REQUEST.match(data):
+        return CLIENT
+    if data.startswith(_ANSWER):
+        return SERVER
+    if looks_like_record(data) and data[0] == HANDSHAKE and len(data) > 5:
+        return CLIENT if data[5] == 1 else SERVER
+    return None
+
+
+class _Http:
+    """HTTP in the clear, or decrypted. A hole ends the answers under way; the next message begins anew."""
+
+    def __init__(self, harvest: Harvest) -> None:
+        self._harvest = harvest
+        self._connection: Connection | None = None
+        self.seen = False
+        self.cut = 0
+        self.refused = ""
+
+    def data(self, side: int, t_ns: int, data: bytes, lost: int) -> None:
+        """Bytes of one side after `lost` missing ones."""
+        if lost and self._connection is not None:
+            self.cut += 1
+            self.close(t_ns)
+        if self._connection is None:
+            begins = sender(data)
+            if begins is None or begins != side or looks_like_record(data):
+                return
+            self.seen = True
+            self._connection = Connection()
+            if side == SERVER:
+                self._connection.sent(t_ns, _UNSEEN)
+        try:
+            if side == CLIENT:
+                self._connection.sent(t_ns, data)
+            else:
+                self._connection.received(t_ns, data)
+                self._give_ended()
+        except LimitError as error:
+            self.refused = error.message
+            self.close(t_ns)
+
+    def _give_ended(self) -> None:
+        """Hand on what is complete, so that a long connection does not keep all its answers."""
+        answers = self._connection.answers if self._connection else []
+        if len(answers) > _MANY and (ended := [answer for answer in answers if answer.ended]):
+            answers[:] = [answer for answer in answers if not answer.ended]
+            self._harvest(ended, [])
+
+    def close(self, t_ns: int) -> None:
+        """The connection ends; its answers go where they are gathered."""
+        if self._connection is not None:
+            try:
+                self._connection.closed(t_ns)
+            except LimitError as error:
+                self.refused = error.message
+            self._harvest(self._connection.answers, self._connection.findings)
+            self._connection = None
+
+
+class _Tls:
+    """TLS: records always, their content where a key log has the secrets."""
+
+    def __init__(self, keys: KeyLog, http: _Http) -> None:
+        self._records = (Records(), Records())
+        self._session = Session(keys)
+        self._http = http
+        self._finished = False
+        self._reads = 0
+        self.sizes = RecordSizes()
+
+    def data(self, side: int, t_ns: int, data: bytes, lost: int) -> None:
+        """Bytes of one side after `lost` missing ones."""
+        plain: list[bytes] = []
+        sizes: list[int] = []
+        broken = 0
+        self._reads += 1
+        for record in self._records[side].feed(data, lost):
+            if record.kind == APPLICATION:
+                broken += record.body is None or record.after_loss
+                sizes.append(record.size)
+            plain.append(self._session.record(side, record))
+        if side == CLIENT:
+            for size in sizes:
+                if self._session.tls13 and not self._finished:
+                    self._finished = True  # the first one ends the handshake
+                else:
+                    self.sizes.request(t_ns, size)
+        elif sizes:
+            self.sizes.answer(t_ns, self._reads, sizes)
+        if text := b"".join(plain):
+            self._http.data(side, t_ns, text, broken)
+
+    def close(self, t_ns: int) -> None:
+        """The connection ends."""
+        self._http.close(t_ns)
+
+
+class Flow:
+    """Reads one connection of a capture (a `tcp.Reader`).
+
+    Parameters
+    ----------
+    keys : secrets to decrypt with; may be empty, and may grow while reading.
+    ended : called with this object when the connection has ended.
+    harvest : gets answers as soon as they are complete.
+
+    Attributes
+    ----------
+    is_http, is_tls : what was recognised.
+    lost : bytes that were never captured.
+    cut : answers or connections that a hole ended.
+    refused : why reading was given up, or "".
+    """
+
+    def __init__(self, keys: KeyLog, harvest: Harvest, ended: Callable[[Flow], None]) -> None:
+        self._keys = keys
+        self._http = _Http(harvest)
+        self._tls: _Tls | None = None
+        self._ended = ended
+        self.lost = 0
+
+    @property
+    def is_http(self) -> bool:
+        """HTTP was read."""
+        return self._http.seen
+
+    @property
+    def is_tls(self) -> bool:
+        """TLS was seen."""
+        return self._tls is not None
+
+    @property
+    def cut(self) -> int:
+        """How often a hole ended what was under way."""
+        return self._http.cut
+
+    @property
+    def refused(self) -> str:
+        """Why reading was given up, or ""."""
+        return self._http.refused
+
+    def sizes(self, name: str) -> list[Stream]:
+        """Streams of times and sizes of a connection that could not be decrypted."""
+        return self._tls.sizes.streams(name) if self._tls and not self._http.seen else []
+
+    def data(self, side: int, pieces: list[Piece]) -> None:
+        """Bytes of one side."""
+        for piece in pieces:
+            self.lost += piece.lost
+            if self._tls is None and not self._http.seen and looks_like_record(piece.data):
+                self._tls = _Tls(self._keys, self._http)
+            (self._tls or self._http).data(side, piece.t_ns, piece.data, piece.lost)
+
+    def close(self, t_ns: int) -> None:
+        """The connection ends."""
+        (self._tls or self._http).close(t_ns)
+        self._ended(self)
