@@ -181,7 +181,7 @@ def test_a_client_that_leaves_early_still_records_what_came(keeper, host):
 def test_bytes_wait_when_nobody_consumes(keeper, host, monkeypatch):
     """Neither client nor recorder takes anything: reading pauses, says so, and nothing is lost."""
     monkeypatch.setattr(stream, "BOUND", 100_000)
-    monkeypatch.setattr(reader.Line.__init__, "__kwdefaults__", {"kernel": True, "bound": 100_000})
+    monkeypatch.setattr(reader.Line.__init__, "__kwdefaults__", {"kernel": True, "quick": True, "bound": 100_000})
     body = b"".join(chunk(b'{"n": %06d}' % i) for i in range(60_000))
 
     def pour(connection):
@@ -200,6 +200,21 @@ def test_bytes_wait_when_nobody_consumes(keeper, host, monkeypatch):
         capture.poll()
     assert keeper.taps[0].bytes("received") == HEAD + body + END
     assert got.count(b"data: ") == 60_000
+
+
+@ONLY_LINUX
+@pytest.mark.parametrize("quick", [True, False])
+def test_everything_is_acknowledged_at_once(keeper, host, quick):
+    """In a conversation Linux delays acknowledgements, which a server with Nagle's algorithm waits for."""
+    server = host(answer)
+    with Capture(keeper, quick=quick) as capture, capture.client() as client:
+        for _ in range(5):
+            with client.stream("GET", server.url) as response:
+                sock = response.extensions["network_stream"].get_extra_info("socket")
+                response.read()
+        at_once = until(lambda: sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)) if quick else 0
+        assert quick or not sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK)
+    assert at_once == quick
 
 
 def test_interpreter_settings_come_back(keeper):

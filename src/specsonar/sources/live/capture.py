@@ -59,15 +59,16 @@ class Capture:
     ----------
     keeper : gets a tap for each connection; it is called in the thread that calls `poll` or `close`, never in others.
     kernel : use the kernel's stamps where there are any.
+    quick : acknowledge at once where the system can, as if the server had switched Nagle's algorithm off.
 
     Use it in a `with` block, and call `poll` now and then: what is received waits in memory until then, and beyond
     some megabytes of a connection the sender has to wait too, which is a finding.
     """
 
-    def __init__(self, keeper: Keeper, *, kernel: bool = True) -> None:
+    def __init__(self, keeper: Keeper, *, kernel: bool = True, quick: bool = True) -> None:
         self._keeper = keeper
         self._reader = Reader()
-        self._backend = Backend(self._reader, self._add, kernel=kernel)
+        self._backend = Backend(self._reader, self._add, kernel=kernel, quick=quick)
         self._lock = threading.Lock()
         self._streams: list[Stream] = []
         self._taps: dict[Stream, Tap] = {}

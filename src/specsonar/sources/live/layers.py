@@ -70,6 +70,7 @@ class Plain:
                 view = view[self.line.sock.send(view) :]
             except (BlockingIOError, InterruptedError):
                 self._wait_for_room(deadline)
+        self.line.acknowledge()
 
     def _wait_for_room(self, deadline: Deadline) -> None:
         with selectors.DefaultSelector() as selector:

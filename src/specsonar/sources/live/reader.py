@@ -20,6 +20,8 @@ from .lag import Lag
 BLOCK: Final = 65536
 """Bytes of one read at most."""
 
+_QUICK_ACK: Final[int] = getattr(socket, "TCP_QUICKACK", 0)
+
 BOUND: Final = 16 * 1024 * 1024
 """Bytes of one connection that may wait for a consumer. It is minutes of a fast stream; beyond it the sender waits."""
 
@@ -36,12 +38,19 @@ class Line:
 
     `reads` is filled by the reader and emptied by whoever consumes; `ready` is set when something was added, and
     cleared by the consumer that waits on it. Two counters of one writer each need no lock.
+
+    Parameters
+    ----------
+    kernel : ask for kernel stamps.
+    quick : acknowledge at once; see `acknowledge`.
+    bound : bytes that may wait.
     """
 
-    def __init__(self, sock: socket.socket, *, kernel: bool = True, bound: int = BOUND) -> None:
+    def __init__(self, sock: socket.socket, *, kernel: bool = True, quick: bool = True, bound: int = BOUND) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.kernel = kernel and stamps.ask(sock)
+        self._quick = quick and _QUICK_ACK > 0 and sock.family != getattr(socket, "AF_UNIX", None)
         self.reads: deque[Read] = deque()
         self.ready = threading.Event()
         self.error: OSError | None = None
@@ -54,6 +63,18 @@ class Line:
     def waiting(self) -> int:
         """Bytes that nobody has consumed."""
         return self.received - self.consumed
+
+    def acknowledge(self) -> None:
+        """Acknowledge what has come now, not up to 40 ms later.
+
+        A server that did not switch Nagle's algorithm off waits for that before it sends the next small piece, and
+        its first steps would come in one lump. Linux forgets the wish whenever something is sent or received.
+        """
+        if self._quick:
+            try:
+                self.sock.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
+            except OSError:
+                self._quick = False  # closed, or not TCP
 
 
 class Reader:
@@ -201,7 +222,9 @@ class Reader:
             line.ready.set()
         if not data:
             self._forget(line)
-        elif line.waiting > line.bound:
+            return
+        line.acknowledge()
+        if line.waiting > line.bound:
             self._pause(line)
 
     def _pause(self, line: Line) -> None:

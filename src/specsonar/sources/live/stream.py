@@ -170,11 +170,12 @@ class Backend(httpcore2.NetworkBackend):
     ----------
     reader : the thread that reads.
     opened : called with each new stream.
-    kernel : ask for kernel stamps.
+    kernel, quick : of each `Line`.
     """
 
-    def __init__(self, reader: Reader, opened: Opened, *, kernel: bool = True) -> None:
-        self._reader, self._opened, self._kernel = reader, opened, kernel
+    def __init__(self, reader: Reader, opened: Opened, *, kernel: bool = True, quick: bool = True) -> None:
+        self._reader, self._opened = reader, opened
+        self._kernel, self._quick = kernel, quick
 
     def connect_tcp(
         self,
@@ -217,7 +218,7 @@ class Backend(httpcore2.NetworkBackend):
         return self._stream(sock)
 
     def _stream(self, sock: socket.socket) -> Stream:
-        line = Line(sock, kernel=self._kernel)
+        line = Line(sock, kernel=self._kernel, quick=self._quick)
         self._reader.add(line)
         stream = Stream(Plain(line, self._reader), self._reader, self._opened)
         self._opened(stream, None)
