@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -18,7 +17,7 @@ from .dialects import anthropic, llamacpp, ollama, openai, responses, tgi
 from .play import Played
 from .script import Ask
 from .simulation import Simulation
-from .writer import Json, Refused, Writer, encode
+from .writer import Json, Refused, Writer, encode, parse
 
 MOST_BODY: Final = 16 << 20
 """Bytes of a request that are read."""
@@ -130,19 +129,13 @@ def _served(simulation: Simulation, response: Response) -> Response:
     return response
 
 
-async def _body(request: Request) -> dict[str, Any]:
+async def _body(request: Request) -> Json:
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
         if len(data) > MOST_BODY:
             raise Refused(413, f"the request has more than {MOST_BODY >> 20} MB")
-    try:
-        body = msgspec.json.decode(bytes(data))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the request is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise Refused(400, "the request is not a JSON object")
-    return body
+    return parse(bytes(data))
 
 
 def _telling(simulation: Simulation, tell: about.Tell) -> Handler:

@@ -32,7 +32,7 @@ class Host(uvicorn.Server):
     def __init__(self, simulation: Simulation) -> None:
         config = uvicorn.Config(
             make(simulation), http=simulation.clock.protocol(), ws="websockets-sansio", lifespan="off", log_config=None,
-            log_level="error", access_log=False, server_header=False, timeout_keep_alive=60,
+            log_level="error", access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=60,
         )  # fmt: skip
         super().__init__(config)
         self.ready = threading.Event()

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import msgspec
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -15,7 +14,7 @@ from .dialects import openai, responses
 from .play import play
 from .script import Ask
 from .simulation import Simulation
-from .writer import Json, Refused, Writer, encode
+from .writer import Json, Refused, Writer, encode, parse
 
 Session = Callable[[WebSocket], Coroutine[Any, Any, None]]
 
@@ -59,7 +58,7 @@ class _Talk:
         while True:
             text = await self._socket.receive_text()
             try:
-                await self.hear(_message(text))
+                await self.hear(parse(text))
             except Refused as refused:
                 await self.say({"type": "error", "status": refused.status, **openai.error(refused)})
 
@@ -148,13 +147,3 @@ class _Realtime(_Talk):
                 pass
             case _:
                 raise Refused(400, "a message needs a type", param="type")
-
-
-def _message(text: str) -> Json:
-    try:
-        message = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise Refused(400, f"the message is not JSON: {error}") from None
-    if not isinstance(message, dict):
-        raise Refused(400, "the message is not a JSON object")
-    return message

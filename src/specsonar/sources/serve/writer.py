@@ -42,6 +42,22 @@ def sse(payload: Json, event: str = "") -> bytes:
     return head + b"data: " + encode(payload) + b"\n\n"
 
 
+def parse(text: bytes | str) -> Json:
+    """What a client sent, which has to be a JSON object.
+
+    Raises
+    ------
+    Refused : it is not.
+    """
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, f"this is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "this is not a JSON object")
+    return value
+
+
 def wish(body: Mapping[str, Any], name: str, kind: type, default: Any = None) -> Any:
     """The value of a field, checked.
 
@@ -78,22 +94,19 @@ def stops(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def length(prompt: object) -> int:
-    """Tokens of a prompt, roughly: a quarter of the characters of all its texts."""
-    return max(1, _characters(prompt) // 4)
-
-
-def _characters(value: object) -> int:
-    match value:
-        case str():
-            return len(value)
-        case list():
-            return sum(_characters(v) for v in value)
-        case dict():
-            return sum(_characters(v) for v in value.values())
-        case int():
-            return 4  # a token id
-        case _:
-            return 0
+    """Tokens of a prompt, roughly: a quarter of the characters of all its texts; a number is a token."""
+    characters, left = 0, [prompt]
+    while left:
+        match left.pop():
+            case str() as text:
+                characters += len(text)
+            case list() as values:
+                left += values
+            case dict() as table:
+                left += table.values()
+            case int():
+                characters += 4
+    return max(1, characters // 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,8 @@ class _OpenAI(Writer):
             "num_accepted_draft_tokens": accepted,
             "num_draft_tokens": drafted,
             "num_spec_tokens": k,
+            "per_step_accepted": steps.accepted,
+            "per_step_drafted": steps.drafted,
         }}}  # fmt: skip
 
     def whole(self) -> Json:
