@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from .errors import InputError, UsageError
+from .arrow import pyarrow
+from .errors import UsageError
 from .trace import Trace
 
 COLUMNS: Final = ("stream", "t_ns", "tokens", "read", "size")
@@ -72,23 +73,8 @@ def _columns(trace: Trace) -> Iterator[tuple[str, tuple[np.ndarray[Any, Any], ..
         yield name, (one.t_ns, one.tokens, one.read, one.size)
 
 
-def arrow() -> Any:
-    """The pyarrow package.
-
-    Raises
-    ------
-    InputError : it is not installed.
-    """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise InputError("Parquet needs the extra 'parquet'", "pip install 'specsonar[parquet]'") from None
-    return pyarrow
-
-
 def _write_parquet(trace: Trace, file: BinaryIO) -> None:
-    pa = arrow()
+    pa = pyarrow()
     schema = pa.schema([(COLUMNS[0], pa.dictionary(pa.int32(), pa.string())), *((c, pa.int64()) for c in COLUMNS[1:])])
     with pa.parquet.ParquetWriter(file, schema) as writer:
         for name, columns in _columns(trace):

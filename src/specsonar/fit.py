@@ -59,6 +59,10 @@ MANY_SHARED: Final = 0.3
 """Share of neighbouring events in one read from which on it is worth a word."""
 
 
+COARSE_S: Final = 50e-6
+"""Tick of a clock from which on it is worth a word; the fastest steps are a hundred times as long."""
+
+
 FASTEST_S: Final = 50e-6
 """Mean time per event below which no decoder works (20,000 tokens a second in one stream)."""
 
@@ -181,7 +185,7 @@ def _observe(trace: Trace) -> Observed:
     if shared > MANY_SHARED:
         noticed.append(finding("Q003", f"{shared:.0%} of neighbouring events came in one read"))
     tick = tick_of(arrays)
-    if tick > 0:
+    if tick >= COARSE_S:
         noticed.append(finding("Q004", f"the clock ticks every {tick * 1e3:.3g} ms"))
     return Observed(arrays, kept, source, noticed)
 

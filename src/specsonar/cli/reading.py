@@ -11,7 +11,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def reading_options(command: Command) -> Command:
-    """Add --unit and --gaps."""
+    """Add --unit, --gaps and --columns."""
+    command = click.option(
+        "--columns", metavar="time=T[,tokens=N,stream=S]", help="Columns of a table, where their names do not tell."
+    )(command)
     command = click.option("--gaps", is_flag=True, help="The plain numbers are gaps between tokens, not times.")(
         command
     )

@@ -38,6 +38,7 @@ from . import (
     recording,
     servebench,
     sglang_bench,
+    table,
     trtllm_perf,
     ts,
     unknown,
@@ -76,19 +77,23 @@ FORMATS: Final[tuple[Any, ...]] = (
     netlog,
     curl,
     ts,
+    table,
     plaintext,
 )
 """Modules, or objects with the same attributes."""
 
 
-def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False) -> Trace:
+def read(
+    path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False, columns: str | None = None
+) -> Trace:
     """Read a recording of any known format, plain or packed with gzip or zstd.
 
     Parameters
     ----------
     path : a file, "-" for standard input, or an open binary file.
-    unit : s, ms, us or ns for plain text; guessed (finding I002) when None. Other formats know their unit.
-    gaps : plain text holds the times between events, not arrival times.
+    unit : s, ms, us or ns for plain text and tables; guessed (finding I002) when None. Other formats know their unit.
+    gaps : plain text or a table holds the times between events, not arrival times.
+    columns : of a table: "time=NAME,tokens=NAME,stream=NAME", where the names do not tell.
 
     Returns
     -------
@@ -99,29 +104,42 @@ def read(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, ga
     InputError : the file cannot be used, or it holds no arrival times. FormatError : nobody knows its format.
     LimitError : it is too large. UsageError : unknown unit, or `gaps` for a format that has its own times.
     """
-    trace = look(path, unit=unit, gaps=gaps)
+    trace = look(path, unit=unit, gaps=gaps, columns=columns)
     refuse_without_times(trace)
     return trace
 
 
-def look(path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False) -> Trace:
+def look(
+    path: str | os.PathLike[str] | BinaryIO, *, unit: str | None = None, gaps: bool = False, columns: str | None = None
+) -> Trace:
     """As `read`, but a file that holds no arrival times gives a Trace without streams.
 
     What it holds instead is in its `meta`: "holds", a table, and "server_report" where there is one.
     """
     if unit is not None:
         ns_per(unit)
+    asked = None if columns is None else table.parse_columns(columns)
     with ByteFile(path) as source:
         head = source.head()
-        score, best = max(((f.sniff(head), f) for f in FORMATS), key=lambda pair: pair[0])
-        if best is plaintext or score <= 0:  # a trace that a crash left with a tail of zeros is still a trace
-            check_text(head, source.name)
-        if score <= 0:
-            raise unknown.refusal(head, source.name, FORMATS)
-        trace: Trace = best.read(source, unit=unit, gaps=gaps)
+        if asked is not None:
+            best: Any = table
+            trace: Trace = table.read(source, unit=unit, gaps=gaps, columns=asked)
+        else:
+            best = _recognised(head, source.name)
+            trace = best.read(source, unit=unit, gaps=gaps)
         findings = list(trace.findings)
         digest = source.sha256()
         if source.broken and all(f.code != "I001" for f in findings):
             findings.append(finding("I001", f"{source.name} is {source.broken}"))
         meta = {**trace.meta, "format": best.NAME, "inputs": [{"name": source.name, "sha256": digest}]}
     return replace(trace, meta=meta, findings=tuple(findings))
+
+
+def _recognised(head: bytes, name: str) -> Any:
+    """The format of a file that begins with `head`."""
+    score, best = max(((f.sniff(head), f) for f in FORMATS), key=lambda pair: pair[0])
+    if best is plaintext or score <= 0:  # a trace that a crash left with a tail of zeros is still a trace
+        check_text(head, name)
+    if score <= 0:
+        raise unknown.refusal(head, name, FORMATS)
+    return best

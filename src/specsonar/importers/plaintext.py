@@ -70,12 +70,12 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     findings: list[Finding] = []
     with np.errstate(over="ignore", invalid="ignore"):
         if gaps:
-            values = _times_of(values, source.name, with_first=counts is None)
+            values = times_of(values, source.name, with_first=counts is None)
         else:
-            _check_times(values)
+            check_times(values)
         if unit is None:
             unit = guess_unit(np.sort(values))
-            findings.append(finding("I002", f"{source.name}: the times were taken as {_WORDS[unit]}"))
+            findings.append(finding("I002", f"{source.name}: the times were taken as {WORDS[unit]}"))
         times = to_ns(values, unit)
     falling = int((np.diff(times) < 0).sum())
     if falling:
@@ -95,7 +95,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     return Trace((made,), {}, tuple(findings))
 
 
-_WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+"""What each unit is called."""
 
 
 def _columns(source: ByteFile, *, from_first: bool) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64] | None]:
@@ -157,7 +158,7 @@ def _parse(rows: list[bytes], first: bytes) -> tuple[npt.NDArray[np.float64], np
             return None
         times, told = [c[0] for c in each], [c[1] if len(c) > 1 else b"nan" for c in each]
     try:
-        values = _relative(times, first)
+        values = relative(times, first)
         counts = np.fromiter(map(float, told), np.float64, len(told))
     except (ValueError, ArithmeticError):
         return None
@@ -168,7 +169,13 @@ def _parse(rows: list[bytes], first: bytes) -> tuple[npt.NDArray[np.float64], np
     return values, counts
 
 
-def _relative(cells: list[bytes], first: bytes) -> npt.NDArray[np.float64]:
+def relative(cells: list[bytes], first: bytes) -> npt.NDArray[np.float64]:
+    """Numbers minus the number `first`, exact to the nanosecond also for times since the epoch.
+
+    Raises
+    ------
+    ValueError, ArithmeticError : a cell is no number.
+    """
     origin = float(first)
     if abs(origin) > _LARGE and np.isfinite(origin):
         exact = Decimal(first.decode())
@@ -206,7 +213,7 @@ def _complaint(name: str, text: bytes, lines_before: int, *, skip: int) -> Input
     return InputError(f"{name} cannot be read as numbers", "one arrival time per line is expected")
 
 
-def _times_of(gaps: npt.NDArray[np.float64], name: str, *, with_first: bool) -> npt.NDArray[np.float64]:
+def times_of(gaps: npt.NDArray[np.float64], name: str, *, with_first: bool) -> npt.NDArray[np.float64]:
     """Times from gaps; `with_first` adds the event before the first gap, at zero."""
     if gaps.min() < 0:
         bad = int(np.argmin(gaps))
@@ -221,7 +228,7 @@ def _check_decimals(block: bytes, name: str) -> None:
         raise InputError(f"{name} seems to have decimal commas", "write decimal points")
 
 
-def _check_times(values: npt.NDArray[np.float64]) -> None:
+def check_times(values: npt.NDArray[np.float64]) -> None:
     """Refuse a column that cannot be arrival times."""
     if values.size < 3:
         return
