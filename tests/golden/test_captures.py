@@ -43,8 +43,6 @@ def test_events_gaps_counts_and_sizes_are_those_of_the_separate_parse(name):
     [
         ("vllm_chat.verbose_trace_time.txt", "first read", "--trace-ascii"),
         ("chrome_fetch_sse_no_times.har", "not when its parts came", "specsonar proxy"),
-        ("mitm.har", "not when its parts came", "specsonar proxy"),
-        ("http.flow", "first and the last byte", "reverse:tcp"),
         ("http_streamed.flow", "first and the last byte", "reverse:tcp"),
     ],
 )
@@ -54,7 +52,15 @@ def test_files_without_times_are_refused_with_what_to_do(name, word, advice):
     assert word in refused.value.message and advice in refused.value.hint
 
 
+@pytest.mark.parametrize("name", ["mitm.har", "http.flow"])
+def test_a_websocket_among_answers_without_times_is_read(name):
+    trace = read(FOLDER / name)
+    (one,) = trace.streams
+    assert (len(one), one.meta["dialect"], one.meta["route"]) == (15, "OpenAI Responses", "/ws")
+    assert [f.code for f in trace.findings] == ["I004"] and "without times" in trace.findings[0].message
+
+
 def test_every_file_of_the_folder_is_tested():
-    refused = {"vllm_chat.verbose_trace_time.txt", "chrome_fetch_sse_no_times.har", "mitm.har", "http.flow",
-               "http_streamed.flow"}  # fmt: skip
-    assert {p.name for p in FOLDER.iterdir()} - {"expected.json"} == set(EXPECTED) | refused
+    refused = {"vllm_chat.verbose_trace_time.txt", "chrome_fetch_sse_no_times.har", "http_streamed.flow"}
+    websockets = {"mitm.har", "http.flow"}
+    assert {p.name for p in FOLDER.iterdir()} - {"expected.json"} == set(EXPECTED) | refused | websockets

@@ -210,8 +210,8 @@ def test_llama_cpp_held_back_characters() -> None:
     one = answer({**event, "tokens_predicted": 1}, {**event, "tokens_predicted": 4}, last).streams[0]
     assert one.tokens.tolist() == [1, 3, 2], "what was still held back comes with the last event"
     assert one.server_report == {
-        "source": "llama.cpp timings", "drafted": 8, "accepted": 3, "steps": None, "acceptance_length": 2.5,
-        "draft_length": None, "acceptance_by_position": None,
+        "source": "llama.cpp timings", "drafted": 8, "accepted": 3, "steps": None, "tokens": 5,
+        "acceptance_length": 2.5, "draft_length": None, "acceptance_by_position": None, "tried_by_position": None,
     }  # fmt: skip
     assert "secret" not in repr(one.meta)
 

@@ -5,18 +5,21 @@ Live capture, proxy, packet capture and recordings all end here. No clock and no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import Stream, stream
-from .counting import Counted, Running, count
-from .dialects import Facts, Json, Said, find, from_headers
+from .counting import Counted, Repeats, Running, apart, count
+from .dialects import Facts, Json, Said, find, from_headers, unwrap
+from .dialects.said import name as kept_words
 from .dialects.said import table, whole
 from .request import no_folder, settings
-from .values import payload, words
+from .values import payload
 
 __all__ = ["Answer", "Fresh", "payload"]
 
@@ -63,10 +66,11 @@ class Answer:
         self._status = status
         self._start_ns = start_ns
         self._facts = from_headers(headers or {})
-        self._dialect: Any = None
+        self._dialect: ModuleType | None = None
         self._said: list[Said] = []
         self._where: list[tuple[int, int, int]] = []
         self._error = ""
+        self._repeats = Repeats()
         self._running: dict[int, Running] = {}
         self._looked = 0
         self._fresh: dict[int, list[int]] = {}
@@ -83,18 +87,16 @@ class Answer:
         size : bytes of the payload.
         kind : what the framing calls it: the `event:` field, or `:event-type` of an AWS event stream; "" if nothing.
         """
-        for said in self._interpret(value, kind):
-            if said.choice not in self._running and not said.other:
-                if len(self._running) == _MOST_CHOICES:
+        for part in value if isinstance(value, list) else (value,):
+            for said in self._interpret(part, kind):
+                if said.choice >= _MOST_CHOICES:
                     said = Said(other="one choice too many")
-                else:
-                    self._running[said.choice] = Running()
-            self._said.append(said)
-            self._where.append((t_ns, read, size))
-
-    def fail(self, message: str) -> None:
-        """The answer broke off, or the server refused it outside its payloads; the first message is kept."""
-        self._error = self._error or words(message)
+                if said.so_far is not None:
+                    said = self._repeats.checked(said)
+                if not said.other:
+                    self._running.setdefault(said.choice, Running())
+                self._said.append(said)
+                self._where.append((t_ns, read, size))
 
     def end(self, t_ns: int) -> None:
         """Nothing more will come; further calls change nothing."""
@@ -114,7 +116,7 @@ class Answer:
             if said.other:
                 continue
             tokens, some = self._running[said.choice].add(said)
-            if said.text or some or not (said.role or said.finish):
+            if said.text or some or not (said.hollow or said.finish):
                 self._fresh.setdefault(said.choice, []).append(index)
                 found.append(Fresh(said.choice, *self._where[index], tokens))
         self._looked = len(self._said)
@@ -125,7 +127,11 @@ class Answer:
 
         In the same order; 0 for an event that turned out to be none, `UNKNOWN` where the count is not known.
         """
-        mine, counted, _ = self._counted(choice, [], "")
+        parts = self._by_choice()
+        if choice not in parts:
+            return []
+        mine, said = parts[choice]
+        counted = self._counted(said, self._facts_of(said, len(parts), [], ""))
         kept = {mine[i]: n for i, n in zip(counted.keep, counted.tokens, strict=True)}
         return [kept.get(index, 0) for index in self._fresh.get(choice, ())]
 
@@ -134,64 +140,103 @@ class Answer:
         findings: list[Finding] = []
         if self._error or (self._status or 200) >= 400:
             findings.append(finding("I007", f"{name or 'the server'}: {self._error or f'HTTP status {self._status}'}"))
-        choices = self._choices()
-        made = [self._stream(c, name if len(choices) == 1 else f"{name}#{c}", findings) for c in choices]
+        parts = self._by_choice()
+        made = []
+        for choice, (mine, said) in parts.items():
+            label = name if len(parts) == 1 else f"{name}#{choice}"
+            facts = self._facts_of(said, len(parts), findings, label)
+            made.append(self._stream(label, [self._where[i] for i in mine], said, facts, findings))
+        if len(parts) > 1 and self._facts.report:  # it is of all choices together, so only one stream carries it
+            made[0] = replace(made[0], server_report=self._facts.report)
         return made, findings
+
+    def on_server_clock(self) -> bool:
+        """Put every event at the time that its payload says the server made it, where all events with text say so.
+
+        For bodies that were kept without receive times. Times then count from the server's origin, each event is a
+        read of its own, and the time of the request is not known.
+        """
+        if not any(said.text for said in self._said) or any(s.text and s.clock_ns is None for s in self._said):
+            return False
+        now = next(said.clock_ns for said in self._said if said.clock_ns is not None)
+        for index, said in enumerate(self._said):
+            now = now if said.clock_ns is None else said.clock_ns
+            self._where[index] = (now, index, self._where[index][2])
+        self._start_ns = None
+        return True
 
     def _interpret(self, value: object, kind: str) -> list[Said]:
         if not isinstance(value, Mapping):
             return [Said(other="end mark" if value == "[DONE]" else "not JSON")]
         if set(value) == {"comment"}:
             return [Said(other="comment")]
-        if value.get("error"):
-            error = value["error"]
-            said = (error, *(table(error).get(key) for key in ("message", "detail", "type", "code")))
-            self.fail(next((str(part) for part in said if isinstance(part, str | int)), "an error without words"))
+        inner = unwrap(value)
+        if inner is not value:
+            return self._interpret(inner, "")
+        if kind and kind != "message" and "type" not in value:
+            value = {**value, "type": kind}
+        if (error := _error(value)) is not None:
+            self._error = self._error or error
             return [Said(other="error")]
         dialect = self._dialect if self._dialect and self._dialect.matches(value) else find(value)
         if dialect is None:
             return [Said(other="unknown payload")]
         self._dialect = self._dialect or dialect
-        self._facts = _update(self._facts, dialect.facts(value))
-        spoken: list[Said] = dialect.said(value)
-        return spoken
+        self._facts = self._facts.updated(dialect.facts(value))
+        self._error = self._error or self._facts.error or ""
+        said: list[Said] = dialect.said(value)
+        return said
 
-    def _choices(self) -> list[int]:
-        return sorted(self._running) or [0]
+    def _by_choice(self) -> dict[int, tuple[list[int], list[Said]]]:
+        """For each choice the indices of its payloads, and what they say."""
+        parts: dict[int, tuple[list[int], list[Said]]] = {c: ([], []) for c in sorted(self._running) or [0]}
+        first = next(iter(parts))
+        told: Sequence[Said] = self._said if len(parts) == 1 else apart(self._said)
+        for index, said in enumerate(told):
+            # Envelope payloads belong to the whole answer; they are counted with its first choice.
+            mine, its = parts[first if said.other else said.choice]
+            mine.append(index)
+            its.append(said)
+        return parts
 
-    def _counted(self, choice: int, findings: list[Finding], name: str) -> tuple[list[int], Counted, Facts]:
-        """The payloads of `choice`, what they count, and the facts that hold for it alone."""
-        choices = self._choices()
-        # Envelope payloads belong to the whole answer; they are counted with its first choice.
-        mine = [i for i, s in enumerate(self._said) if (choices[0] if s.other else s.choice) == choice]
-        said = [self._said[i] for i in mine]
-        facts = self._facts if len(choices) == 1 else Facts(self._facts.engine, self._facts.event_is, self._facts.model)
-        total = facts.total
-        most = whole(self._settings.get("max_tokens"))
+    def _facts_of(self, said: list[Said], choices: int, findings: list[Finding], name: str) -> Facts:
+        """The facts that hold for one choice alone, with its total where that can be trusted."""
+        facts = self._facts if choices == 1 else self._facts.alone()
+        total, finish = facts.total, _finish(said)
+        if total is None and finish:
+            total = facts.running
+        if total and facts.hidden and not any(s.thought for s in said):
+            total = max(total - facts.hidden, 0)
         events = sum(s.text for s in said)
-        if facts.engine == "transformers" and total == events and not (_finish(said) == "length" and total == most):
+        limit = self._settings.get("max_tokens")
+        if facts.engine == "transformers" and total == events and not (finish == "length" and total == limit):
             # This server counts its steps when it speculates. A total that equals the number of events proves nothing.
             findings.append(finding("I006", f"{name or 'the stream'}: a total of {total} for {events} events"))
-            facts = facts.without_total()
-        return mine, count(said, facts.total, most, facts.event_is), facts
+            total = None
+        return replace(facts, total=total)
 
-    def _stream(self, choice: int, name: str, findings: list[Finding]) -> Stream:
-        mine, counted, facts = self._counted(choice, findings, name)
+    def _counted(self, said: list[Said], facts: Facts) -> Counted:
+        return count(said, facts.total, whole(self._settings.get("max_tokens")), facts.event_is)
+
+    def _stream(
+        self, name: str, where: list[tuple[int, int, int]], said: list[Said], facts: Facts, findings: list[Finding]
+    ) -> Stream:
+        counted = self._counted(said, facts)
         known = sum(counted.tokens) if counted.count_field and -1 not in counted.tokens else None
         total = facts.total
-        if total is not None and known is not None and known != total:
+        if total is not None and known is not None and known + counted.unseen != total:
             findings.append(finding("I005", f"{name or 'the stream'}: {known} tokens counted, the total says {total}"))
-        where = [self._where[mine[i]] for i in counted.keep]
+        kept = [where[i] for i in counted.keep]
         return stream(
-            [w[0] for w in where],
+            [w[0] for w in kept],
             counted.tokens,
-            read=[w[1] for w in where],
-            size=[w[2] for w in where],
+            read=[w[1] for w in kept],
+            size=[w[2] for w in kept],
             name=name,
             count_source=counted.count_source,
             total_tokens=total,
             start_ns=self._start_ns,
-            meta=self._meta(facts, counted, _finish([self._said[i] for i in mine])),
+            meta=self._meta(facts, counted, _finish(said)),
             server_report=facts.report,
         )
 
@@ -211,22 +256,18 @@ class Answer:
         return {k: v for k, v in meta.items() if v is not None}
 
 
-def _finish(said: list[Said]) -> str | None:
+def _finish(said: Sequence[Said]) -> str | None:
     return next((s.finish for s in reversed(said) if s.finish), None)
 
 
-def _update(old: Facts, new: Facts) -> Facts:
-    return Facts(
-        engine=_longer(old.engine, new.engine),
-        event_is=new.event_is or old.event_is,
-        model=new.model or old.model,
-        total=old.total if new.total is None else new.total,
-        report=new.report or old.report,
+def _error(value: Json) -> str | None:
+    """The words of an error that the server sends in the middle of its answer; None where the payload is none."""
+    error = value.get("error")
+    if not error and "error" not in (value.get("type"), value.get("object")):
+        return None
+    tables = (table(error), value)
+    words = (
+        kept_words(error),
+        *(kept_words(t.get(key)) for key in ("message", "detail", "type", "code") for t in tables),
     )
-
-
-def _longer(old: str | None, new: str | None) -> str | None:
-    """The more telling of two names: a header names the program, a payload may only name its family."""
-    if old and new:
-        return new if new.startswith(old) else old
-    return new or old
+    return next((w for w in words if w), "an error without words")

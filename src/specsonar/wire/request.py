@@ -6,8 +6,8 @@ import os.path
 import re
 from typing import Any, Final
 
-from .dialects.said import Json, number, table, whole
-from .values import payload, words
+from .dialects.said import Json, name, number, table, whole
+from .values import payload
 
 _LIMIT_KEYS: Final = ("max_completion_tokens", "max_tokens", "n_predict", "max_new_tokens", "max_output_tokens")
 
@@ -22,11 +22,10 @@ def settings(request: Json) -> dict[str, Any]:
     temperature = number(both.get("temperature"))
     if temperature is None and both.get("do_sample") is False:
         temperature = 0.0
-    model = request.get("model")
     return {
         key: value
         for key, value in (
-            ("model", words(model) if isinstance(model, str) else None),
+            ("model", name(request.get("model"))),
             ("temperature", temperature),
             ("max_tokens", limit),
             ("top_p", number(both.get("top_p"))),

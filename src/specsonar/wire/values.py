@@ -1,29 +1,24 @@
-"""JSON values as servers write them, and the words of theirs that may be kept."""
+"""The value of an event's data, whatever a server puts there."""
 
 from __future__ import annotations
 
 import json
-from typing import Final
 
 import msgspec
 
-_LONGEST: Final = 200
-
 
 def payload(data: bytes | str) -> object:
-    """The value of an event's data: JSON where it is JSON, else the text itself (`[DONE]`)."""
+    """The value of an event's data: JSON where it is JSON, else the text itself (`[DONE]`).
+
+    Some servers write what JSON does not know: NaN for a log-probability (read as null), half a character.
+    """
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = data if isinstance(data, str) else data.decode(errors="replace")
-    if not text.lstrip().startswith(("{", "[")):
-        return text
-    try:  # what servers write in Python gets past no strict reader: NaN, half a surrogate pair
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def words(value: str) -> str:
-    """A server's own words, short and printable in any encoding: they reach messages and files."""
-    return value[:_LONGEST].encode(errors="replace").decode()
+        text = (data if isinstance(data, str) else data.decode(errors="replace")).strip()
+    if text[:1] in ("{", "["):
+        try:
+            return json.loads(text, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            pass
+    return text

@@ -1,28 +1,26 @@
-"""One small file per dialect: a payload in, what it says out. All knowledge about engines lives here."""
+"""One small file per dialect: a payload in, what it says out. All knowledge about engines lives here.
+
+Each has `NAME`, `matches(payload)`, `said(payload)` and `facts(payload)`; none of them raises, whatever a payload
+holds.
+"""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Final
 
-from . import llamacpp, openai
+from . import anthropic, bedrock, cohere, gemini, llamacpp, ollama, openai, responses, sglang, tgi, triton, vllm
+from .bedrock import unwrap
+from .engines import from_headers
 from .said import Facts, Json, Said
 
-DIALECTS: Final[tuple[ModuleType, ...]] = (llamacpp, openai)
+DIALECTS: Final[tuple[ModuleType, ...]] = (
+    openai, responses, anthropic, ollama, llamacpp, tgi, sglang, gemini, cohere, triton, bedrock, vllm,
+)  # fmt: skip
 
-__all__ = ["DIALECTS", "Facts", "Json", "Said", "find", "from_headers"]
+__all__ = ["DIALECTS", "Facts", "Json", "Said", "find", "from_headers", "unwrap"]
 
 
 def find(payload: Json) -> ModuleType | None:
     """The dialect that `payload` is written in, or None."""
     return next((dialect for dialect in DIALECTS if dialect.matches(payload)), None)
-
-
-def from_headers(headers: Json) -> Facts:
-    """What the response headers (lower-case names) say about the engine."""
-    server = str(headers.get("server") or "")
-    if server == "llama.cpp":
-        return Facts(engine="llama.cpp", event_is="token")
-    if server == "uvicorn" and "openai-processing-ms" in headers:
-        return Facts(engine="llama-cpp-python", event_is="token")
-    return Facts()

@@ -1,25 +1,23 @@
-"""The OpenAI completions and chat-completions streams, as OpenAI, vLLM, SGLang, llama.cpp, transformers,
-llama-cpp-python and many proxies write them. They differ in what they add; the additions name the engine.
+"""The OpenAI completions and chat-completions streams, as OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp,
+transformers, llama-cpp-python, DeepSeek, Mistral, OpenRouter and many proxies write them.
+
+They differ in what they add; the additions name the engine (`engines.py`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from . import report
-from .said import Facts, Json, Said, table, whole
+from .engines import engine_of, event_is
+from .llamacpp import clock
+from .said import Facts, Json, Said, has_text, length, name, rows, table, whole
 
 NAME: Final = "OpenAI-compatible"
 
-_TEXT_KEYS: Final = ("content", "reasoning_content", "reasoning", "refusal")
-
-# What one event of an engine holds. An engine that is not listed may do either.
-_EVENT_IS: Final = {
-    "vLLM": "step", "SGLang": "step", "TensorRT-LLM": "step", "transformers": "step",
-    "llama.cpp": "token", "llama-cpp-python": "token",
-}  # fmt: skip
+_SPOKEN: Final = ("content", "refusal", "tool_calls", "function_call")
+_THOUGHT: Final = ("reasoning_content", "reasoning")
 
 
 def matches(payload: Json) -> bool:
@@ -29,81 +27,77 @@ def matches(payload: Json) -> bool:
 
 def said(payload: Json) -> list[Said]:
     """What one payload says about tokens, choice by choice."""
-    choices = payload.get("choices")
-    if not isinstance(choices, list) or not choices:
+    choices = [choice for choice in rows(payload.get("choices")) if isinstance(choice, Mapping)]
+    if not choices:
         return [Said(other="prompt filter results" if "prompt_filter_results" in payload else "usage")]
-    usage = table(payload.get("usage"))
-    used = whole(usage.get("completion_tokens"))
-    predicted = whole(table(payload.get("timings")).get("predicted_n"))
-    return [_choice(choice, used, predicted) for choice in choices if isinstance(choice, Mapping)]
+    timings = table(payload.get("timings"))
+    used = whole(table(payload.get("usage")).get("completion_tokens"))
+    return [_choice(choice, used, whole(timings.get("predicted_n")), clock(timings)) for choice in choices]
 
 
-def _choice(choice: Json, used: int | None, predicted: int | None) -> Said:
-    delta = choice.get("delta")
+def _choice(choice: Json, used: int | None, predicted: int | None, clock_ns: int | None) -> Said:
+    delta = choice.get("delta", choice.get("message"))
     chat = isinstance(delta, Mapping)
     body = table(delta) if chat else choice
-    text = any(body.get(key) for key in _TEXT_KEYS) or bool(body.get("tool_calls")) if chat else bool(body.get("text"))
-    ids = choice.get("token_ids")
-    finish = choice.get("finish_reason")
+    spoken = any(has_text(body.get(key)) for key in _SPOKEN) if chat else has_text(body.get("text"))
+    thought = chat and (any(has_text(body.get(key)) for key in _THOUGHT) or _thinks(body.get("content")))
+    text = spoken or thought
+    if not text and ("content_filter_offsets" in choice or choice.get("content_filter_results")):
+        return Said(choice=whole(choice.get("index")) or 0, other="content filter")
+    logprobs = _logprobs(choice.get("logprobs"))
     return Said(
         choice=whole(choice.get("index")) or 0,
         text=text,
-        role=chat and "role" in body and not text,
-        finish=finish if isinstance(finish, str) else None,
-        ids=len(ids) if isinstance(ids, list) else None,
-        logprobs=_logprobs(choice.get("logprobs")),
+        thought=thought,
+        hollow=_hollow(body) if chat and not text else "",
+        finish=name(choice.get("finish_reason")),
+        ids=length(choice.get("token_ids")),
+        logprobs=logprobs if logprobs or not text else None,
         used=used,
         predicted=predicted,
+        clock_ns=clock_ns,
     )
+
+
+def _hollow(delta: Json) -> str:
+    """A delta without text: empty text may be a token that ends inside a character, no text at all is none."""
+    if "role" in delta:
+        return "role"
+    return "" if any(isinstance(delta.get(key), str) for key in (*_SPOKEN, *_THOUGHT)) else "empty delta"
+
+
+def _thinks(content: object) -> bool:
+    """Whether a list of content parts (Mistral) holds reasoning."""
+    return any(has_text(table(part).get("thinking")) for part in rows(content))
 
 
 def _logprobs(value: object) -> int | None:
     told = table(value)
-    for key in ("content", "tokens"):
-        if isinstance(told.get(key), list):
-            return len(told[key])
-    return None
+    counts = [length(told.get(key)) for key in ("content", "tokens", "refusal")]
+    known = [n for n in counts if n is not None]
+    return max(known) if known else None
 
 
 def facts(payload: Json) -> Facts:
     """What one payload says about the whole answer."""
-    choices = payload.get("choices")
-    first = table(choices[0]) if isinstance(choices, list) and choices else {}
+    choices = rows(payload.get("choices"))
+    first = table(choices[0]) if choices else {}
+    usage = table(payload.get("usage"))
     timings = table(payload.get("timings"))
-    total = None
-    if not choices or first.get("finish_reason"):  # before that it is a running count
-        used = whole(table(payload.get("usage")).get("completion_tokens"))
-        total = whole(timings.get("predicted_n")) if used is None else used
-    model = payload.get("model")
-    engine = _engine(payload, first)
+    used = whole(usage.get("completion_tokens"))
+    used = whole(timings.get("predicted_n")) if used is None else used
+    engine = engine_of(payload, first)
+    total = used if not choices or first.get("finish_reason") else None  # before that it is a running count
     return Facts(
         engine=engine,
         event_is=event_is(engine),
-        model=model if isinstance(model, str) else None,
+        model=name(payload.get("model")),
         total=total,
-        report=report.llamacpp(timings) or report.vllm(table(payload.get("metrics")), total),
+        running=used,
+        hidden=whole(table(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        report=report.llamacpp(timings)
+        or report.vllm(table(payload.get("metrics")), total)
+        or report.sglang(table(table(payload.get("sglext")).get("spec_tokens_details")), used)
+        or report.trtllm(first.get("avg_decoded_tokens_per_iter"), used),
+        error=name(table(first.get("error")).get("message")),
     )
-
-
-def event_is(engine: str | None) -> str | None:
-    """ "token" or "step": what one event of `engine` (with or without version) holds; None when not known."""
-    return _EVENT_IS.get(engine.split(" ")[0]) if engine else None
-
-
-def _engine(payload: Json, choice: Json) -> str | None:
-    mark = payload.get("system_fingerprint")
-    mark = mark if isinstance(mark, str) else ""
-    model = payload.get("model")
-    if found := re.match(r"vllm-([\w.+]+)", mark):
-        return f"vLLM {found[1]}"
-    if re.match(r"b\d+-", mark) or "timings" in payload:
-        return "llama.cpp"
-    if "matched_stop" in choice:
-        return "SGLang"
-    if "avg_decoded_tokens_per_iter" in choice:
-        return "TensorRT-LLM"
-    if "stop_reason" in choice or "prompt_token_ids" in choice:
-        return "vLLM"
-    if isinstance(model, str) and re.search(r"@[\w.-]+$", model) and not mark and "logprobs" not in choice:
-        return "transformers"
-    return None

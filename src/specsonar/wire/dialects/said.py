@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 Json = Mapping[str, Any]
+
+# What one event of an engine or a service holds.
+TOKEN: Final = "token"
+STEP: Final = "step"
+ANY: Final = "any number of tokens"
+
+_DEEPEST: Final = 4
+_LONGEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,24 +25,30 @@ class Said:
     ----------
     choice : index of the answer, where a request asked for several.
     text : the payload carries some text of the answer (content, reasoning or a tool call).
-    role : it only announces who speaks.
+    thought : that text is reasoning.
+    hollow : why it carries nothing ("role", "empty delta"), unless a count says otherwise; else "".
     other : it is an envelope, a comment or a report, never a token: the word for the statistics, else "".
     finish : why the answer ended, when this payload says so.
     ids : number of token ids in it, or None.
     logprobs : number of token log-probabilities in it, or None.
     used : tokens of the answer so far by `usage`, or None.
     predicted : tokens of the answer so far by the engine's own counter, or None.
+    so_far : the whole text of the answer so far, where a dialect may repeat it in every payload; else None.
+    clock_ns : when the server made the payload, nanoseconds by its own clock with any origin, or None.
     """
 
     choice: int = 0
     text: bool = False
-    role: bool = False
+    thought: bool = False
+    hollow: str = ""
     other: str = ""
     finish: str | None = None
     ids: int | None = None
     logprobs: int | None = None
     used: int | None = None
     predicted: int | None = None
+    so_far: str | None = None
+    clock_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +58,82 @@ class Facts:
     Attributes
     ----------
     engine : name of the engine, when a payload or a header betrays it.
-    event_is : "token" or "step": what this engine puts into one event, or None when it is not known.
+    event_is : `TOKEN`, `STEP` or `ANY`: what one event of this engine holds, or None when it is not known.
     model : the model's name as the server gives it.
     total : the server's total of tokens in the answer.
+    running : tokens so far; the total, once the answer has finished and no payload gave one.
+    hidden : tokens of the total that are reasoning. They are no events where the reasoning is not shown.
     report : the server's own account of its speculation, in the words of `report.py`.
+    error : what went wrong, in the server's words.
     """
 
     engine: str | None = None
     event_is: str | None = None
     model: str | None = None
     total: int | None = None
+    running: int | None = None
+    hidden: int | None = None
     report: Json | None = None
+    error: str | None = None
 
-    def without_total(self) -> Facts:
-        """The same, for an answer whose total is not to be trusted."""
-        return replace(self, total=None)
+    def updated(self, new: Facts) -> Facts:
+        """This, overridden by what `new` knows."""
+        known = {k: v for k in _FIELDS if (v := getattr(new, k)) is not None}
+        if self.engine and new.engine and not new.engine.startswith(self.engine):
+            known["engine"] = self.engine  # a header names the program, a payload may only name its family
+        return replace(self, **known)
+
+    def alone(self) -> Facts:
+        """What holds for each of several choices: totals and reports are those of all together."""
+        return Facts(self.engine, self.event_is, self.model)
+
+
+_FIELDS: Final = tuple(Facts.__dataclass_fields__)
 
 
 def whole(value: object) -> int | None:
     """`value` when it is a count (a non-negative integer, not a bool), else None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
 
 
 def number(value: object) -> float | None:
-    """`value` as a float when it is a JSON number, else None."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """`value` as a float when it is a finite JSON number, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e300 < value < 1e300:
+        return None
+    return float(value)
 
 
 def table(value: object) -> Json:
     """`value` when it is a JSON object, else an empty one: servers write null where they have nothing to say."""
     return value if isinstance(value, Mapping) else {}
+
+
+def rows(value: object) -> Sequence[Any]:
+    """`value` when it is a JSON list, else an empty one."""
+    return value if isinstance(value, list) else ()
+
+
+def name(value: object) -> str | None:
+    """`value` when it is some text, cut to what a message or a file may hold; else None."""
+    if not isinstance(value, str) or not value:
+        return None
+    return value[:_LONGEST].encode(errors="replace").decode()  # half a character of a pair is no text anywhere else
+
+
+def length(value: object) -> int | None:
+    """How many elements a JSON list has; None where there is no list."""
+    return len(value) if isinstance(value, list) else None
+
+
+def has_text(value: object, deep: int = _DEEPEST) -> bool:
+    """Whether some text is in `value`: a string, a list of parts, or a part with text, arguments or a name in it."""
+    if isinstance(value, str):
+        return bool(value)
+    if deep == 0:
+        return False
+    if isinstance(value, Mapping):
+        return any(has_text(value.get(key), deep - 1) for key in _TEXT_KEYS)
+    return any(has_text(part, deep - 1) for part in rows(value))
+
+
+_TEXT_KEYS: Final = ("text", "thinking", "content", "function", "functionCall", "arguments", "name", "input", "args")

@@ -1,0 +1,56 @@
+"""Which engine stands behind an OpenAI-compatible stream or an HTTP answer, and what one of its events holds."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from .said import STEP, TOKEN, Facts, Json
+
+# An engine that is not listed may do either.
+_EVENT_IS: Final = {
+    "vLLM": STEP, "SGLang": STEP, "TensorRT-LLM": STEP, "transformers": STEP,
+    "llama.cpp": TOKEN, "llama-cpp-python": TOKEN, "TGI": TOKEN, "Ollama": TOKEN,
+}  # fmt: skip
+
+
+def event_is(engine: str | None) -> str | None:
+    """What one event of `engine` (with or without version) holds; None when not known."""
+    return _EVENT_IS.get(engine.split(" ")[0]) if engine else None
+
+
+def from_headers(headers: Json) -> Facts:
+    """What the response headers (lower-case names) say about the engine."""
+    server = str(headers.get("server") or "")
+    engine = None
+    if server == "llama.cpp":
+        engine = "llama.cpp"
+    elif server == "uvicorn" and "openai-processing-ms" in headers:
+        engine = "llama-cpp-python"
+    elif "x-compute-type" in headers:
+        engine = "TGI"
+    return Facts(engine=engine, event_is=event_is(engine))
+
+
+def engine_of(payload: Json, choice: Json) -> str | None:
+    """The engine that a payload and its first choice betray by what they add to the common shape."""
+    mark = payload.get("system_fingerprint")
+    mark = mark if isinstance(mark, str) else ""
+    model = payload.get("model")
+    if found := re.match(r"vllm-([\w.+]{1,20})", mark):
+        return f"vLLM {found[1]}"
+    if re.match(r"b\d+-", mark) or "timings" in payload:
+        return "llama.cpp"
+    if mark == "fp_ollama":
+        return "Ollama"
+    if found := re.match(r"(\d+\.\d+\.\d+)(?:-dev\d+)?-(?:sha-|native)", mark):
+        return f"TGI {found[1]}"
+    if "matched_stop" in choice or "sglext" in payload:
+        return "SGLang"
+    if "avg_decoded_tokens_per_iter" in choice:
+        return "TensorRT-LLM"
+    if "stop_reason" in choice or "prompt_token_ids" in choice:
+        return "vLLM"
+    if isinstance(model, str) and re.search(r"@[\w.-]+$", model) and not mark and "logprobs" not in choice:
+        return "transformers"
+    return None
