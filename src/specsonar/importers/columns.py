@@ -30,6 +30,7 @@ _SEPARATORS: Final = (",", "\t", ";")
 _NUMERIC: Final = b"[-0123456789"
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}:]', re.DOTALL)
 _MOST_NAMES: Final = 64
+_FIRST_RECORD: Final = 1 << 13
 
 
 def kind(head: bytes) -> str | None:
@@ -107,7 +108,7 @@ def _csv_parsed(source: ByteFile, lines: Iterator[str], separator: str) -> Itera
 
 def _json_names(head: bytes) -> list[str]:
     """Names of the columns of the first record, also of one that the head cuts; none where it is the only record."""
-    text = head.lstrip(_BLANK)
+    text = head[:_FIRST_RECORD].lstrip(_BLANK)
     inner = text[1:].lstrip(_BLANK) if text.startswith(b"[") else text
     if not inner.startswith(b"{"):
         return list(UNNAMED) if inner[:1] in _NUMERIC and inner else []

@@ -11,7 +11,11 @@ _BEGIN: Final = re.compile(rb"[\xef\xbb\xbf \t\r\n]*[\[{]")
 
 def missing(head: bytes, keys: Iterable[str]) -> list[str]:
     """Those of `keys` that do not occur as keys of JSON objects in `head`, at any depth."""
-    return [key for key in keys if not re.search(rb'"%s"\s*:' % re.escape(key.encode()), head)]
+    return [key for key in keys if not _holds(head, b'"%s"' % key.encode())]
+
+
+def _holds(head: bytes, quoted: bytes) -> bool:
+    return quoted in head and re.search(re.escape(quoted) + rb"\s*:", head) is not None
 
 
 def has(head: bytes, keys: Iterable[str], *, score: float = 0.9) -> float:
