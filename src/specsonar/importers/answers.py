@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..findings import finding
-from ..trace import NOT_SAID, Stream, stream
+from ..trace import NOT_SAID, TOTAL_ONLY, Stream, stream
 from ..wire.answer import Answer
 from .gather import Gathered
 
@@ -17,14 +17,34 @@ LATEST: Final = 1 << 61
 _MS_EPOCH: Final = 1e11  # seconds until the year 5138, or milliseconds since 1973
 
 
-def add_answers(gathered: Gathered, answers: Iterable[Answer], resolution_ns: int | None = None) -> None:
-    """Keep the streams of `answers`; those without an event leave at most their findings."""
+_RUNNING: Final = ("usage per event", "tokens predicted")
+"""Counts that are differences of a running total."""
+
+
+def add_answers(
+    gathered: Gathered, answers: Iterable[Answer], resolution_ns: int | None = None, headless: Answer | None = None
+) -> None:
+    """Keep the streams of `answers`; those without an event leave at most their findings.
+
+    Of `headless` the begin was not captured: the server's total is not that of the events that are left.
+    """
     for answer in answers:
         made, noticed = answer.streams(gathered.name())
-        gathered.findings += noticed
+        if answer is headless:
+            made, noticed = [_without_begin(one) for one in made], [f for f in noticed if f.code != "I005"]
+        gathered.findings += [one for one in noticed if one not in gathered.findings]
         for one in made:
             if len(one):
                 gathered.add(replace(one, resolution_ns=resolution_ns or one.resolution_ns))
+
+
+def _without_begin(one: Stream) -> Stream:
+    source = NOT_SAID if one.count_source == TOTAL_ONLY else one.count_source
+    kept = replace(one, total_tokens=None, start_ns=None, count_source=source)
+    if one.meta.get("count_field") not in _RUNNING:
+        return kept
+    # the first count is of all that was sent before, too
+    return replace(kept, t_ns=one.t_ns[1:], tokens=one.tokens[1:], read=one.read[1:], size=one.size[1:])
 
 
 def sizes_only(

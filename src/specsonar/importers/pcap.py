@@ -82,8 +82,8 @@ class _Reading:
         self._notice()
         return self._gathered.trace()
 
-    def _harvest(self, answers: list[Answer], noticed: list[Finding]) -> None:
-        add_answers(self._gathered, answers, self._capture.tick_ns)
+    def _harvest(self, answers: list[Answer], noticed: list[Finding], headless: Answer | None) -> None:
+        add_answers(self._gathered, answers, self._capture.tick_ns, headless)
         known = self._gathered.findings
         for one in noticed:
             if one not in known and len(known) < _MOST_FINDINGS:

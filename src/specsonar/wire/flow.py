@@ -16,13 +16,17 @@ from .tcp import CLIENT, SERVER, Piece
 from .tlsdecrypt import KeyLog, Session
 from .tlsrecords import APPLICATION, HANDSHAKE, Records, looks_like_record
 
-Harvest = Callable[[list[Answer], list[Finding]], None]
-"""Gets answers that have ended, and what was noticed about their connection."""
+Harvest = Callable[[list[Answer], list[Finding], Answer | None], None]
+"""Gets answers that have ended, what was noticed about their connection, and which answer lacks its begin."""
 
 _REQUEST: Final = re.compile(rb"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) [/h*]|PRI \* HTTP/2")
 _ANSWER: Final = b"HTTP/1."
 _MANY: Final = 8
-_UNSEEN: Final = b"POST / HTTP/1.1\r\nHost: unseen\r\n\r\n"
+_HEAD_END: Final = b"\r\n\r\n"
+
+# What a segment begins with where a streamed body goes on: the size of a chunk, or an event.
+_CHUNK: Final = re.compile(rb"[0-9a-fA-F]{1,8}\r\n(?:data|event|id|:|\{)")
+_EVENT: Final = re.compile(rb"data:|event:|id:|:|\{")
 
 
 def sender(data: bytes) -> int | None:
@@ -37,11 +41,17 @@ def sender(data: bytes) -> int | None:
 
 
 class _Http:
-    """HTTP in the clear, or decrypted. A hole ends the answers under way; the next message begins anew."""
+    """HTTP in the clear, or decrypted.
+
+    A hole ends the answers under way, since nobody knows what stood in it. The next message begins anew; a body of
+    events that goes on behind the hole is read as an answer without its begin.
+    """
 
     def __init__(self, harvest: Harvest) -> None:
         self._harvest = harvest
         self._connection: Connection | None = None
+        self._head = b""
+        self._headless: Answer | None = None
         self.seen = False
         self.cut = 0
         self.refused = ""
@@ -49,17 +59,16 @@ class _Http:
     def data(self, side: int, t_ns: int, data: bytes, lost: int) -> None:
         """Bytes of one side after `lost` missing ones."""
         if lost and self._connection is not None:
-            self.cut += 1
-            self.close(t_ns)
-        if self._connection is None:
-            begins = sender(data)
-            if begins is None or begins != side or looks_like_record(data):
-                return
-            self.seen = True
-            self._connection = Connection()
-            if side == SERVER:
-                self._connection.sent(t_ns, _UNSEEN)
+            self.cut += any(not answer.ended for answer in self._connection.answers)
+            self.close(t_ns, why_known=True)
+        begins = None if looks_like_record(data) else sender(data)
+        if begins == side:
+            end = data.find(_HEAD_END)
+            self._head = data[: end + 4] if side == SERVER and end > 0 else b""
         try:
+            if self._connection is None and not self._begin(side, t_ns, data, begins == side):
+                return
+            assert self._connection is not None
             if side == CLIENT:
                 self._connection.sent(t_ns, data)
             else:
@@ -69,22 +78,41 @@ class _Http:
             self.refused = error.message
             self.close(t_ns)
 
+    def _begin(self, side: int, t_ns: int, data: bytes, is_message: bool) -> bool:
+        """Begin to read, with a message or behind a hole; whether either is possible."""
+        if not is_message and not (side == SERVER and self._goes_on(data)):
+            return False
+        self.seen = True
+        self._connection = Connection()
+        if not is_message:
+            self._connection.received(t_ns, self._head)
+            self._headless = next(iter(self._connection.answers), None)
+        return True
+
+    def _goes_on(self, data: bytes) -> bool:
+        head = self._head.lower()
+        if b"content-encoding:" in head or not head:
+            return False
+        return bool((_CHUNK if b"chunked" in head else _EVENT).match(data))
+
     def _give_ended(self) -> None:
         """Hand on what is complete, so that a long connection does not keep all its answers."""
         answers = self._connection.answers if self._connection else []
         if len(answers) > _MANY and (ended := [answer for answer in answers if answer.ended]):
             answers[:] = [answer for answer in answers if not answer.ended]
-            self._harvest(ended, [])
+            self._harvest(ended, [], self._headless)
 
-    def close(self, t_ns: int) -> None:
-        """The connection ends; its answers go where they are gathered."""
+    def close(self, t_ns: int, *, why_known: bool = False) -> None:
+        """The connection ends; its answers go where they are gathered. `why_known`: an early end is told elsewhere."""
         if self._connection is not None:
+            noticed = list(self._connection.findings)
             try:
                 self._connection.closed(t_ns)
             except LimitError as error:
                 self.refused = error.message
-            self._harvest(self._connection.answers, self._connection.findings)
-            self._connection = None
+            noticed = noticed if why_known else self._connection.findings
+            self._harvest(self._connection.answers, noticed, self._headless)
+            self._connection = self._headless = None
 
 
 class _Tls:

@@ -128,6 +128,7 @@ class Session:
         self._random = b""
         self._secrets: dict[str, bytes] = {}
         self._suite: _Suite | None = None
+        self._agreed = False
         self.keyed = False
         self.tls13 = False
 
@@ -140,7 +141,7 @@ class Session:
         """
         mine = self._sides[side]
         if record.kind == CHANGE_CIPHER_SPEC:
-            if not self.tls13:
+            if self._agreed and not self.tls13:  # in 1.3 it means nothing, and comes before the hellos are over
                 mine.protected = True
                 mine.cipher = self._cipher12(side) if self.keyed else None
             return b""
@@ -188,6 +189,7 @@ class Session:
             mine.cipher = self._cipher13(mine.secret)
 
     def _server_hello(self, body: bytes) -> None:
+        self._agreed = True
         session = body[34] if len(body) > 34 else 0
         at = 35 + session
         self._suite = _SUITES.get(int.from_bytes(body[at : at + 2], "big"))
