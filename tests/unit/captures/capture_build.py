@@ -81,8 +81,8 @@ def chunk(data):
 
 def event(index, ids=1):
     return (
-        b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"w%d"},"token_ids":[%s]}]}\n\n'
-        % (index, b",".join([b"1"] * ids))
+        b'data: {"object":"chat.completion.chunk","choices":'
+        b'[{"index":0,"delta":{"content":"w%d"},"token_ids":[%s]}]}\n\n' % (index, b",".join([b"1"] * ids))
     )
 
 
