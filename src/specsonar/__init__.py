@@ -13,21 +13,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from .errors import FormatError, InputError, LimitError, SpecsonarError, UsageError
+    from .errors import ConnectionFailed, FormatError, InputError, LimitError, SpecsonarError, UsageError
     from .fingerprint import Estimate, Finding, Fingerprint
     from .fit import fingerprint
     from .importers import read
+    from .probe import Probe, probe
     from .sources.simulate import simulate
     from .trace import Stream, Trace
 
 __all__ = [
-    "Estimate", "Finding", "Fingerprint", "FormatError", "InputError", "LimitError", "SpecsonarError", "Stream",
-    "Trace", "UsageError", "__version__", "fingerprint", "read", "simulate",
+    "ConnectionFailed", "Estimate", "Finding", "Fingerprint", "FormatError", "InputError", "LimitError", "Probe",
+    "SpecsonarError", "Stream", "Trace", "UsageError", "__version__", "fingerprint", "probe", "read", "simulate",
 ]  # fmt: skip
 
 __version__: Final = "0.1.0"
 
 _HOME: Final = {
+    "ConnectionFailed": "errors",
     "Estimate": "fingerprint",
     "Finding": "fingerprint",
     "Fingerprint": "fingerprint",
@@ -37,17 +39,20 @@ _HOME: Final = {
     "SpecsonarError": "errors",
     "Stream": "trace",
     "Trace": "trace",
+    "Probe": "probe",
     "UsageError": "errors",
     "fingerprint": "fit",
+    "probe": "probe",
     "read": "importers",
     "simulate": "sources.simulate",
 }
 
 
-# `fingerprint` is a function here and a module below. Python binds a submodule's name on its first import only, so
-# that import is done now and the name given back to the function.
-import_module(".fingerprint", __name__)
-del globals()["fingerprint"]
+# These are functions here and modules below. Python binds a submodule's name on its first import only, so that import
+# is done now and the name given back to the function.
+for _name in ("fingerprint", "probe"):
+    import_module(f".{_name}", __name__)
+    del globals()[_name]
 
 
 def __getattr__(name: str) -> Any:

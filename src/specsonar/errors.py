@@ -57,3 +57,7 @@ class FormatError(InputError):
 
 class LimitError(InputError):
     """An input larger than the limits that protect the reader's memory."""
+
+
+class ConnectionFailed(SpecsonarError):
+    """A service that cannot be reached, refuses, or does not speak a known dialect."""

@@ -195,7 +195,7 @@ class Report:
         self, verdict: str, notes: Sequence[Finding], shares: Mapping[str, float], best: Explanation | None,
         *, rate_known: bool = True, tokens: int | None = None, **known: Any,
     ) -> Fingerprint:  # fmt: skip
-        report = next((s.server_report for s in self.trace.streams if s.server_report), None)
+        report = parts.pooled_report(self.trace.streams)
         fields: dict[str, Any] = dict.fromkeys(_ESTIMATES)
         fields |= {"steps": None, "burst_sizes": None} | known
         length: Estimate | None = fields["acceptance_length"]

@@ -84,6 +84,7 @@ class Writer:
     meta : what holds for all streams; JSON types. NaN and infinities become null.
     findings : what was noticed before.
     append : add a further recording to a plain file that may exist already.
+    hide : takes what must not reach the file (a key that a server sent back) out of a line.
     flush_every : events after which everything so far is handed to the operating system. By default 1 for a plain
         file, so that a killed recorder loses nothing, and 256 for a packed one.
 
@@ -101,8 +102,10 @@ class Writer:
         meta: Mapping[str, Any] | None = None,
         findings: Iterable[Finding] = (),
         append: bool = False,
+        hide: Callable[[bytes], bytes] | None = None,
         flush_every: int | None = None,
     ) -> None:
+        self._hide = hide
         suffix = Path(target).suffix if isinstance(target, (str, os.PathLike)) else ""
         packed = suffix in (".gz", ".zst")
         if append and packed:
@@ -220,7 +223,8 @@ class Writer:
 
     def _control(self, line: Mapping[str, Any], before: bytes = b"") -> None:
         said = {k: v for k, v in line.items() if v is not None and (v or k not in ("name", "meta", "findings"))}
-        self._put(before + msgspec.json.encode(said, enc_hook=_plain) + b"\n", 0)
+        text = msgspec.json.encode(said, enc_hook=_plain)
+        self._put(before + (self._hide(text) if self._hide else text) + b"\n", 0)
 
     def _put(self, data: bytes, events: int) -> None:
         self._events += events

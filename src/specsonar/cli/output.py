@@ -30,15 +30,19 @@ _WIDEST: Final = 100
 
 def output_options(*formats: str) -> Callable[[Command], Command]:
     """Add -o, --format (of `formats`) and, where JSON is among them, --json."""
+    return lambda command: output_file(format_options(*formats)(command))
+
+
+def format_options(*formats: str) -> Callable[[Command], Command]:
+    """Add --format (of `formats`) and, where JSON is among them, --json."""
 
     def add(command: Command) -> Command:
         if "json" in formats:
             command = click.option("--json", "format_", flag_value="json", help="Short for --format json.")(command)
-        command = click.option(
+        return click.option(
             "--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True,
             help="What to print.",
         )(command)  # fmt: skip
-        return output_file(command)
 
     return add
 
