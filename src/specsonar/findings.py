@@ -151,6 +151,12 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Not all of it need be tokens, and nobody says how many tokens a piece holds. Gaps are seen, bursts are not.",
         "Give the key log, or record the content: `specsonar proxy`, or the client with SSLKEYLOGFILE set.",
     ),
+    "I021": Explanation(
+        "times by the server's clock", "info",
+        "The file has no arrival times; the times used are those that the server put into its own events.",
+        "They show when events were made, before anything delayed them: no network, no buffer, no jitter of the path.",
+        NOTHING,
+    ),
     "I030": Explanation(
         "early events were dropped", "warning",
         "The tool keeps a limited number of events for each answer; the earliest ones are gone.",

@@ -35,6 +35,8 @@ from . import (
     own,
     pcap,
     plaintext,
+    rawbody,
+    rawtimed,
     recording,
     servebench,
     sglang_bench,
@@ -77,6 +79,8 @@ FORMATS: Final[tuple[Any, ...]] = (
     netlog,
     curl,
     ts,
+    rawtimed,
+    rawbody,
     table,
     plaintext,
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .said import STEP, TOKEN, Facts, Json
+from .said import STEP, TOKEN, Facts, Json, table
 
 # An engine that is not listed may do either.
 _EVENT_IS: Final = {
     "vLLM": STEP, "SGLang": STEP, "TensorRT-LLM": STEP, "transformers": STEP,
     "llama.cpp": TOKEN, "llama-cpp-python": TOKEN, "TGI": TOKEN, "Ollama": TOKEN,
 }  # fmt: skip
+
+_VLLM_REPORT: Final = "speculative_decoding"
 
 
 def event_is(engine: str | None) -> str | None:
@@ -49,7 +51,7 @@ def engine_of(payload: Json, choice: Json) -> str | None:
         return "SGLang"
     if "avg_decoded_tokens_per_iter" in choice:
         return "TensorRT-LLM"
-    if "stop_reason" in choice or "prompt_token_ids" in choice:
+    if "stop_reason" in choice or "prompt_token_ids" in choice or table(payload.get("metrics")).get(_VLLM_REPORT):
         return "vLLM"
     if isinstance(model, str) and re.search(r"@[\w.-]+$", model) and not mark and "logprobs" not in choice:
         return "transformers"
