@@ -231,6 +231,25 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "those of the program instead of the service.",
         "Consume faster, or ask for less at a time.",
     ),
+    "Q012": Explanation(
+        "the server waits for acknowledgements", "info",
+        "The server sends small pieces with Nagle's algorithm on: each waits until the one before is acknowledged, "
+        "which most clients delay by 40 ms.",
+        "Clients see lumps of several steps. specsonar acknowledges at once, so that its own times do not suffer.",
+        "Have the server set TCP_NODELAY, for the sake of its users.",
+    ),
+    "Q013": Explanation(
+        "the way holds events back", "warning",
+        "Events come when a buffer is full, or all at the end, not when they are made.",
+        "Steps inside a lump cannot be seen. What was decoded together and what was sent together look alike.",
+        "Switch buffering off (`X-Accel-Buffering: no`, `proxy_buffering off`), or connect behind the buffer.",
+    ),
+    "Q014": Explanation(
+        "compression holds events back", "warning",
+        "When the client takes packed bodies, events come in far larger lumps than without.",
+        "A packer that is not flushed after each event keeps what does not fill its block.",
+        "Ask without `Accept-Encoding`, as specsonar does; or have the packer flush, or leave event streams alone.",
+    ),
     "V001": Explanation(
         "largest burst bounded from below only", "info",
         "Full bursts are so rare that a larger one may exist and not have been seen.",

@@ -73,8 +73,12 @@ class Axis:
         before, wall, after : monotonic, wall-clock and monotonic time, read in this order after the arrival.
         """
         low, high = wall - after, wall - before
-        if low > self._high or high < self._low:
+        apart = low - self._high if low > self._high else min(high - self._low, 0)
+        if not self._started or abs(apart) > _STEP_NS:
             self._moved(low, high, before)
+        elif apart:
+            # A clock that is not Linux's own, as in some sandboxes, may wander a little; that is no step.
+            self._low, self._high = self._low + apart, self._high + apart
         else:
             self._low, self._high = max(self._low, low), min(self._high, high)
         t = stamp - (self._low + self._high) // 2
@@ -84,11 +88,8 @@ class Axis:
         return min(t, before)
 
     def _moved(self, low: int, high: int, now: int) -> None:
-        old = (self._low + self._high) // 2
-        step = abs((low + high) // 2 - old)
-        # A clock that is not Linux's own, as in some sandboxes, may wander a little; that is no step.
-        if self._started and step > _STEP_NS:
+        if self._started:
+            self._old, self._set_at = (self._low + self._high) // 2, now
             self.steps += 1
-            self.largest_step_ns = max(self.largest_step_ns, step)
-            self._old, self._set_at = old, now
+            self.largest_step_ns = max(self.largest_step_ns, abs((low + high) // 2 - self._old))
         self._low, self._high, self._started = low, high, True
