@@ -84,7 +84,8 @@ class Parts:
     def _value(self, path: Path) -> Iterator[tuple[Path, bytes]]:
         begin = self._peek()
         if path in self._wanted:
-            yield path, _NO_NUMBER.sub(b"null", self._take())
+            raw = self._take()
+            yield path, _NO_NUMBER.sub(b"null", raw) if b"NaN" in raw or b"Infinity" in raw else raw
         elif path not in self._inner or begin not in b"[{":
             self._step_over(keep=False)
         elif begin == b"{":

@@ -151,21 +151,21 @@ def read(
     table = tables.read(source, choose)
     known = heading(chosen[TIME])
     gaps = gaps or (known is not None and known.gaps)
-    values, given = _numbers(source.name, table[chosen[TIME]])
+    values, given = _numbers(source.name, table[chosen[TIME]], from_first=not gaps)
     unit = unit or given or (known.unit if known else None)
     tokens = _counts(source.name, table[chosen["tokens"]]) if "tokens" in chosen else None
     labels = table[chosen["stream"]] if "stream" in chosen else [source.name] * values.size
     return _trace(source.name, values, tokens, labels, unit, gaps)
 
 
-def _numbers(name: str, column: list[Any]) -> tuple[Floats, str | None]:
-    """The column as numbers since its first value, and its unit where the values tell it."""
+def _numbers(name: str, column: list[Any], *, from_first: bool) -> tuple[Floats, str | None]:
+    """The column as numbers, counted from the first one if asked, and its unit where the values tell it."""
     if not column:
         raise InputError(f"{name} has no rows", "record again; nothing was written")
     dated = isinstance(column[0], tables.Nanoseconds) or iso_ns(column[0]) is not None
     cells = [_iso(v) if dated else str(v) for v in column]
     try:
-        values = relative([c.strip().encode() for c in cells], cells[0].strip().encode())
+        values = relative([c.strip().encode() for c in cells], cells[0].strip().encode() if from_first else b"0")
     except (ValueError, ArithmeticError):
         bad = next(i for i, c in enumerate(cells) if not _is_number(c))
         raise InputError(
