@@ -149,6 +149,8 @@ class Flows:
 
     def segment(self, t_ns: int, one: Segment) -> None:
         """The next captured segment."""
+        if one.source == one.target:
+            return  # damaged: nobody talks to himself from the same port
         self._t_ns = t_ns
         key = (one.source, one.target) if one.source < one.target else (one.target, one.source)
         flow = self._flows.pop(key, None)

@@ -144,3 +144,9 @@ def test_without_the_begin_the_payload_or_else_the_port_tells_the_client(told, c
     wire = Wire(sender=lambda data: told)
     wire.server(1, 5, b"data")
     assert wire.heard[0].ends[0] == client
+
+
+def test_a_packet_from_an_address_to_itself_is_passed_over():
+    wire = Wire()
+    wire.flows.segment(1, Segment(CLIENT, CLIENT, 1, None, 0, b"x", 0))
+    assert not wire.heard
