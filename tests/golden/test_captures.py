@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from specsonar.errors import InputError
+from specsonar.fingerprint import SPECULATIVE, UNDETERMINED
+from specsonar.fit import fingerprint
 from specsonar.importers import read
+from specsonar.trace import merge
 
 FOLDER = pathlib.Path(__file__).parent / "captures"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -64,3 +67,31 @@ def test_every_file_of_the_folder_is_tested():
     refused = {"vllm_chat.verbose_trace_time.txt", "chrome_fetch_sse_no_times.har", "http_streamed.flow"}
     websockets = {"mitm.har", "http.flow"}
     assert {p.name for p in FOLDER.iterdir()} - {"expected.json"} == set(EXPECTED) | refused | websockets
+
+
+def pooled(*names):
+    return fingerprint(merge(read(FOLDER / name) for name in names))
+
+
+@pytest.mark.parametrize(
+    "names", [("vllm_chat.trace_hex.txt",), ("openai_chat.trace_ascii.txt", "eventsource_messages.har")]
+)
+def test_where_the_format_keeps_enough_the_fingerprint_is_that_of_the_service(names):
+    found = pooled(*names)
+    assert found.verdict == SPECULATIVE and found.max_burst.value == found.max_burst.high == 4
+    assert found.acceptance_rate.low < 0.7 < found.acceptance_rate.high
+    assert found.acceptance_length.low < 1 + 0.7 + 0.49 + 0.343 < found.acceptance_length.high
+
+
+def test_totals_of_several_short_answers_give_the_acceptance_length_and_say_what_is_missing():
+    found = pooled(*(n for n in EXPECTED if n not in COUNTED | NO_TOTAL and "sizes" not in EXPECTED[n]
+                     and not n.startswith("http_sse.pcap")))  # fmt: skip
+    assert found.verdict == SPECULATIVE and found.max_burst is None
+    assert found.acceptance_length.low < 1 + 0.7 + 0.49 + 0.343 < found.acceptance_length.high
+    assert "Q007" in {f.code for f in found.findings}
+
+
+@pytest.mark.parametrize("name", ["http_sse.pcapng", "tls13_sse.pcap", "chrome_netlog.json"])
+def test_one_short_answer_without_counts_is_not_enough_and_says_so(name):
+    found = pooled(name)
+    assert found.verdict == UNDETERMINED and "Q001" in {f.code for f in found.findings}
