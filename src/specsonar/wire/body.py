@@ -19,6 +19,8 @@ from .limits import LIMITS, Limits, too_much
 from .sse import Sse
 
 _BOM: Final = b"\xef\xbb\xbf"
+_TELLING: Final = 12
+"""First bytes of a body that tell its framing: the longest begin that is looked for."""
 _ANSWER_KEYS: Final = {
     "choices", "content", "candidates", "message", "response", "generated_text", "output", "text", "text_output",
 }  # fmt: skip
@@ -92,13 +94,13 @@ class Body:
 
     def _plain(self, data: bytes) -> None:
         if self._framing is None:
-            self._head += data
-            self._framing = _choose(self._type, self._head.removeprefix(_BOM), self._limits)
-            if self._framing is None and len(self._head) > 64:
-                self._lost = True  # a page, a metric, a picture: nothing that holds events
+            # Some servers send blanks to keep the connection alive before they answer.
+            self._head = (self._head + data).removeprefix(_BOM).lstrip(b" \t\r\n\x1e")
+            self._framing = _choose(self._type, self._head, self._limits)
             if self._framing is None:
+                self._lost = len(self._head) > _TELLING  # a page, a metric, a picture: nothing that holds events
                 return
-            data, self._head = self._head.removeprefix(_BOM), b""
+            data, self._head = self._head, b""
         self._events_of(self._framing.feed(data))
 
     def _events_of(self, events: Iterator[Event]) -> None:
@@ -145,13 +147,10 @@ def _choose(content_type: str, head: bytes, limits: Limits) -> Framing | None:
     """
     if content_type == "application/vnd.amazon.eventstream":
         return EventStream(limits)
-    if _BOM.startswith(head):
+    if not head or _BOM.startswith(head):
         return None
-    text = head.lstrip(b" \t\r\n\x1e")
-    if text[:1] in (b"{", b"["):
-        return Lines(limits) if re.search("ndjson|jsonl|json-seq|stream", content_type) else Values(limits)
-    if content_type == "text/event-stream" and (text or b"\n" in head or b"\r" in head):
-        return Sse(limits)
-    if any(text.startswith(field) for field in (b"data:", b"event:", b"id:", b"retry:", b":")):
+    if head[:1] in (b"{", b"["):
+        return Lines(limits) if re.search(r"ndjson|jsonl|json-seq|stream\+json", content_type) else Values(limits)
+    if content_type == "text/event-stream" or head.startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
         return Sse(limits)
     return EventStream(limits) if is_prelude(head) else None

@@ -54,7 +54,7 @@ class Connection:
         ------
         LimitError : something is too large to be kept; all that comes later is ignored.
         """
-        if self._protocol is None and data:
+        if self._protocol is None and data and not self._lost:
             self._first += data
             if PREFACE.startswith(self._first):
                 return
@@ -70,7 +70,7 @@ class Connection:
         LimitError : as `sent`.
         """
         self._read = self._read + 1 if read is None else read
-        if self._protocol is None and data:
+        if self._protocol is None and data and not self._lost:
             self._first_received.append((t_ns, data, self._read))
             begin = b"".join(d for _, d, _ in self._first_received)[:9]
             if len(begin) < 9 and (b"HTTP/1.".startswith(begin) or begin[:1] == b"\0"):
@@ -87,9 +87,9 @@ class Connection:
 
     def closed(self, t_ns: int) -> None:
         """The connection ended, or nothing more is known of it."""
-        if self._protocol:
-            self._protocol.closed(t_ns)
-        self._lost = True
+        protocol, self._protocol, self._lost = self._protocol, None, True
+        if protocol:
+            protocol.closed(t_ns)
 
     def _begin(self, is_http2: bool) -> None:
         if is_http2:

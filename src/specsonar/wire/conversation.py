@@ -37,7 +37,6 @@ class Conversation:
         self._path = path
         self._asked: deque[tuple[int, Mapping[str, Any]]] = deque()
         self._open: dict[str, Answer] = {}
-        self._current: Answer | None = None
         self._named = False  # whether this service announces its answers
 
     def sent(self, t_ns: int, message: bytes) -> None:
@@ -55,17 +54,16 @@ class Conversation:
         kind = str(said.get("type", ""))
         if kind == "response.created":
             self._named = True
-            self._begin(str(table(said.get("response")).get("id", "")))
+            self._begin(t_ns, str(table(said.get("response")).get("id", "")))
         elif "." in kind and not kind.startswith("response."):
             return  # about the session, not about an answer
         elif (self._asked and not self._named) or not self._open:
             if not said:
                 return
             self._end_all(t_ns)
-            self._begin("")
+            self._begin(t_ns, "")
         name = str(said.get("response_id") or table(said.get("response")).get("id", ""))
-        answer = self._open.get(name) or self._current
-        assert answer is not None, "one was begun above, or is open"
+        answer = self._open.get(name) or next(reversed(self._open.values()))
         answer.event(t_ns, read, value, len(message))
         if kind in _ENDS:
             answer.end(t_ns)
@@ -75,12 +73,15 @@ class Conversation:
         """Nothing more comes."""
         self._end_all(t_ns)
 
-    def _begin(self, name: str) -> None:
+    def _begin(self, t_ns: int, name: str) -> None:
+        if before := self._open.pop(name, None):
+            before.end(t_ns)
         start_ns, request = self._asked.popleft() if self._asked else (None, None)
         if len(self._open) >= self._limits.streams:
             raise too_much("the number of answers at once", self._limits.streams)
-        self._current = self._open[name] = Answer(request, url=self._path, start_ns=start_ns)
-        keep(self._answers, self._current, self._limits)
+        answer = Answer(request, url=self._path, start_ns=start_ns)
+        keep(self._answers, answer, self._limits)
+        self._open[name] = answer
 
     def _end_all(self, t_ns: int) -> None:
         for answer in self._open.values():

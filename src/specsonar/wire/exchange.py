@@ -83,15 +83,15 @@ class Exchange:
         )  # fmt: skip
         self._request = None
         content_type = kept.get("content-type", "")
-        asked = self.method in _ASKED_WITH
-        if asked or any(word in content_type for word in _STREAMS):
+        listed = self.method in _ASKED_WITH or any(word in content_type for word in _STREAMS)
+        if listed:
             keep(self._answers, self._answer, self._limits)
         self._body = Body(
             self._answer,
             content_type,
             kept.get("content-encoding", ""),
             self._limits,
-            findings=self._findings if asked else None,
+            findings=self._findings if listed else None,
         )
 
     def data(self, t_ns: int, data: bytes, read: int) -> None:

@@ -23,6 +23,7 @@ from .limits import Limits, too_much
 
 _METHODS: Final = (b"POST ", b"GET ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ")
 _VERSION: Final = (b"HTTP/1.",)
+_TLS: Final = (b"\x16\x03", b"\x17\x03")
 _ANY_HOST: Final = [(b"host", b"-"), (b"connection", b"upgrade"), (b"upgrade", b"-")]
 """Headers of the request that stands in for the real one. With these h11 takes a 101 for what it is."""
 
@@ -65,6 +66,7 @@ class Http1:
         self._held_received = b""
         self._offer: Exchange | None = None  # a request after which another protocol may begin
         self._after: After | None = None
+        self._said_why = False  # whether a finding tells already why bytes are left out
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -88,8 +90,8 @@ class Http1:
                 begins = _begins(self._held_sent, _METHODS)
                 if not begins:
                     if begins is not None:
+                        self._leave_out(self._held_sent)
                         self._held_sent = b""
-                        self._in_the_middle()
                     return
                 self._requests = h11.Connection(h11.SERVER, self._limits.header_bytes)
             data, self._held_sent = self._held_sent, b""
@@ -150,8 +152,8 @@ class Http1:
                 begins = _begins(self._held_received, _VERSION)
                 if not begins:
                     if begins is not None:
+                        self._leave_out(self._held_received)
                         self._held_received = b""
-                        self._in_the_middle()
                     return
                 self._responses = self._response_parser()
             data, self._held_received = self._held_received, b""
@@ -251,11 +253,15 @@ class Http1:
     def _protocol_error(self, exc: h11.ProtocolError, where: str) -> None:
         if exc.error_status_hint == 431:
             raise too_much("a head", self._limits.header_bytes)
+        self._said_why = True
         # Its message may quote the bytes, and those may hold a key or a prompt.
         note(self._findings, finding("I015", f"{where} breaks the rules of HTTP/1.1; the rest of it was left out"))
 
-    def _in_the_middle(self) -> None:
-        note(self._findings, finding("I018", "the first bytes are not the begin of a request or of a response"))
+    def _leave_out(self, data: bytes) -> None:
+        if not self._said_why:
+            self._said_why = True
+            what = "encrypted (TLS)" if data.startswith(_TLS) else "not the begin of a request or a response"
+            note(self._findings, finding("I018", f"the first bytes of a connection are {what}"))
 
 
 def lower(headers: Iterable[tuple[bytes, bytes]]) -> Headers:

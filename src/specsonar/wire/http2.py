@@ -181,7 +181,7 @@ class Http2:
         )
         exchange.request(t_ns)
         self._streams[number] = exchange
-        self._newest = number
+        self._newest = max(self._newest, number)
 
     def _from_server(self, t_ns: int, frame: Frame, read: int) -> None:
         number = frame.stream_id
@@ -206,7 +206,7 @@ class Http2:
         status = joined(headers, b":status")
         if not status.isdigit() or status.startswith("1"):
             return  # trailers, or a head before the real one
-        if number not in self._streams and number > self._newest:  # the request was not seen
+        if number not in self._streams and (self._preface or number > self._newest):  # the request was not seen
             self._open(t_ns, number, ())
         exchange = self._streams.get(number)
         if exchange is None:
@@ -224,7 +224,10 @@ class Http2:
 
 
 def _resize(decoder: hpack.Decoder, frame: SettingsFrame) -> None:
-    """One end's settings say how large a header table the other end may use."""
+    """One end's settings say how large a header table the other end may use.
+
+    When the other end begins to obey is not told, so a smaller table is never insisted on.
+    """
     size = frame.settings.get(SettingsFrame.HEADER_TABLE_SIZE)
     if size is not None:
-        decoder.max_allowed_table_size = min(size, _TABLE)
+        decoder.max_allowed_table_size = max(decoder.max_allowed_table_size, min(size, _TABLE))
