@@ -6,19 +6,17 @@ import base64
 import gzip
 import itertools
 import json
-import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from unittest.mock import patch
 
 import brotli
-import h2.config
-import h2.connection
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.extensions.permessage_deflate import PerMessageDeflate
 from websockets.frames import Frame, Opcode
+from wire_bytes import Scene, eventstream_frame, http1, http2, js, websocket_frame
 
 from specsonar.wire import conversation, exchange
 from specsonar.wire.answer import Answer
@@ -48,10 +46,6 @@ VALUES = st.dictionaries(
     st.sampled_from(["content", "a", "data", "🙂"]), TEXTS | st.integers() | st.lists(TEXTS), min_size=1
 )
 MANY = st.lists(VALUES, min_size=1, max_size=6)
-
-
-def js(value: object, raw: bool = True) -> bytes:
-    return json.dumps(value, ensure_ascii=not raw).encode()
 
 
 # --- framings: payloads to bytes, in pieces of one event -------------------------------------------------------------
@@ -114,15 +108,6 @@ def array(draw: st.DrawFn) -> tuple[list[Said], list[bytes], str]:
     return [(value, "") for value in values], pieces, draw(st.sampled_from(["application/json; charset=UTF-8", ""]))
 
 
-def frame(headers: dict[str, str], body: bytes) -> bytes:
-    head = b"".join(
-        bytes([len(k)]) + k.encode() + b"\x07" + struct.pack(">H", len(v)) + v.encode() for k, v in headers.items()
-    )
-    prelude = struct.pack(">II", 16 + len(head) + len(body), len(head))
-    whole = prelude + struct.pack(">I", zlib.crc32(prelude)) + head + body
-    return whole + struct.pack(">I", zlib.crc32(whole))
-
-
 @st.composite
 def eventstream(draw: st.DrawFn) -> tuple[list[Said], list[bytes], str]:
     values = draw(MANY)
@@ -130,11 +115,11 @@ def eventstream(draw: st.DrawFn) -> tuple[list[Said], list[bytes], str]:
     for value in values:
         if draw(st.booleans()):
             said.append((value, "contentBlockDelta"))
-            pieces.append(frame({":message-type": "event", ":event-type": "contentBlockDelta"}, js(value)))
+            pieces.append(eventstream_frame({":message-type": "event", ":event-type": "contentBlockDelta"}, js(value)))
         else:
             said.append((value, ""))
             inner = js({"bytes": base64.b64encode(js(value)).decode(), "p": "abc"})
-            pieces.append(frame({":event-type": "chunk", ":message-type": "event"}, inner))
+            pieces.append(eventstream_frame({":event-type": "chunk", ":message-type": "event"}, inner))
     kind = draw(st.sampled_from(["application/vnd.amazon.eventstream", "application/octet-stream"]))
     return said, pieces, kind
 
@@ -240,57 +225,6 @@ def test_bodies(body: tuple[list[Said], list[bytes], str], encoding: tuple[str, 
 
 # --- protocols: (who, bytes) in order of time ------------------------------------------------------------------------
 
-REQUEST = js({"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]})
-Scene = list[tuple[bool, bytes]]
-
-
-def http1(body: list[bytes], kind: str, encoding: str, shape: str) -> Scene:
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-encoding: {encoding}\r\n".encode()
-    ask = b"POST /v1/chat HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(REQUEST), REQUEST)
-    data = b"".join(body)
-    if shape == "chunked":
-        parts = [b"%X;x=y\r\n%s\r\n" % (len(piece), piece) for piece in body if piece]
-        answer = head + b"Transfer-Encoding: chunked\r\n\r\n" + b"".join(parts) + b"0\r\nX-Trailer: 1\r\n\r\n"
-    elif shape == "length":
-        answer = head + b"Content-Length: %d\r\n\r\n" % len(data) + data
-    else:
-        return [(True, ask), (False, b"HTTP/1.1 100 Continue\r\n\r\n" + head + b"\r\n" + data)]
-    return [(True, ask), (False, answer), (True, ask), (False, answer)]
-
-
-def http2(body: list[bytes], kind: str, encoding: str, shape: str) -> Scene:
-    client = h2.connection.H2Connection()
-    server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
-    scene: Scene = []
-
-    def turn() -> None:
-        for _ in range(2):
-            for up, one, other in ((True, client, server), (False, server, client)):
-                if data := one.data_to_send():
-                    scene.append((up, data))
-                    other.receive_data(data)
-
-    client.initiate_connection()
-    server.initiate_connection()
-    turn()
-    head = [(":method", "POST"), (":path", "/v1/chat"), (":scheme", "https"), (":authority", "x")]
-    for number in (1, 3):
-        client.send_headers(number, [*head, ("x-long", "y" * (40_000 if shape == "length" else 1))])
-        client.send_data(number, REQUEST, end_stream=True)
-        turn()
-    for number in (1, 3):
-        server.send_headers(number, [(":status", "200"), ("content-type", kind), ("content-encoding", encoding)])
-    for piece in body:
-        for number in (1, 3):
-            for at in range(0, len(piece), 16_000):
-                server.send_data(number, piece[at : at + 16_000], pad_length=3 if shape == "chunked" else None)
-        client.increment_flow_control_window(1 << 20)
-        turn()
-    for number in (1, 3):
-        server.end_stream(number)
-    turn()
-    return scene
-
 
 def run(
     scene: Scene, sent_at: Iterable[int], received: Callable[[int, bytes], list[bytes]]
@@ -323,7 +257,7 @@ def check_scene(scene: Scene, said: list[Said], answers: int, at: list[int]) -> 
         check_reads(data, one.reads, pieces, other.reads)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     body=BODIES, encoding=ENCODINGS, at=CUTS, shape=st.sampled_from(["chunked", "length", "close"]), two=st.booleans()
 )
@@ -332,15 +266,6 @@ def test_http(body: tuple, encoding: tuple[str, Callable], at: list[int], shape:
     encoded = list(encoding[1](pieces))
     scene = (http2 if two else http1)(encoded, kind, encoding[0], shape)
     check_scene(scene, said, 1 if shape == "close" and not two else 2, at)
-
-
-def websocket_frame(kind: int, data: bytes, last: bool, compressed: bool, mask: bool) -> bytes:
-    """One frame, with the smallest form of its length."""
-    n = len(data)
-    size = bytes([n]) if n < 126 else b"\x7e" + struct.pack(">H", n) if n < 1 << 16 else b"\x7f" + struct.pack(">Q", n)
-    size = bytes([size[0] | mask << 7]) + size[1:]
-    head = bytes([last << 7 | compressed << 6 | kind]) + size
-    return head + (b"\1\2\3\4" + bytes(b ^ (i % 4 + 1) for i, b in enumerate(data)) if mask else data)
 
 
 @st.composite
@@ -380,7 +305,7 @@ def websocket(draw: st.DrawFn) -> tuple[Scene, list[Said], int]:
     return scene, [(value, "") for value in values], 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(made=websocket(), at=CUTS)
 def test_websocket(made: tuple[Scene, list[Said], int], at: list[int]) -> None:
     scene, said, answers = made
