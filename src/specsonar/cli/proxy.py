@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from .recording import Status, conclude, recording_options, size, summary
+from .recording import Status, conclude, recording_options, size, summary, told_to_end
 from .state import say, state_of, verbosity
 
 if TYPE_CHECKING:
@@ -64,13 +64,12 @@ def command(
     if not host.startswith(_LOOPBACK):
         say(f"warning: every machine that reaches {host} can use this proxy, unencrypted and without a password")
     files = Rollover(output, "proxy", rotate=rotate, meta={"capture": "proxy"})
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Keeper(keep=False) as keeper:
+    with told_to_end() as ended, Keeper(keep=False) as keeper:
         status = Status(state, keeper)
         with Proxy(upstream, keeper, host=host, port=port, tell=lambda line: _say(status, line)) as proxy:
             keeper.switch(files.open())  # only now, so that a port that is taken leaves no empty file
             say(f"{proxy.url} is {proxy.upstream} now; recording to {files.paths[0]}; Ctrl-C ends it")
-            _serve(proxy, keeper, files, status)
+            _serve(proxy, keeper, files, status, ended)
     status.clear()
     summary(state, keeper, files.paths)
     if proxy.error:
@@ -79,21 +78,19 @@ def command(
         conclude(state, files.paths, format_)
 
 
-def _serve(proxy: Proxy, keeper: Keeper, files: Rollover, status: Status) -> None:
+def _serve(proxy: Proxy, keeper: Keeper, files: Rollover, status: Status, ended: Callable[[], bool]) -> None:
     from ..errors import SpecsonarError
 
-    told: Any = None
-    try:
-        while proxy.poll(_WAIT_S):
-            status.show(proxy.clients)
-            if proxy.error is None:
-                files.turn(keeper)
-            elif told is None:
-                told = proxy.error
-                _say(status, f"error: {told}; clients are served on, but nothing more is recorded")
-    except KeyboardInterrupt:
-        return
-    raise SpecsonarError("the forwarding process has ended unexpectedly", "what was recorded so far is kept")
+    told = False
+    while not ended():
+        if not proxy.poll(_WAIT_S):
+            raise SpecsonarError("the forwarding process has ended unexpectedly", "what was recorded so far is kept")
+        status.show(proxy.clients)
+        if proxy.error is None:
+            files.turn(keeper)
+        elif not told:
+            told = True
+            _say(status, f"error: {proxy.error}; clients are served on, but nothing more is recorded")
 
 
 def _say(status: Status, line: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -51,6 +54,23 @@ def recording_options(default: str) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+@contextlib.contextmanager
+def told_to_end() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C or a SIGTERM came. The first is only noted, so that no event is left half written."""
+    told = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        told.append(number)
+        signal.signal(number, signal.default_int_handler)
+
+    before = [(number, signal.signal(number, note)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield lambda: bool(told)
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 class Status:

@@ -8,7 +8,6 @@ import select
 import socket
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -83,8 +82,9 @@ class Proxy:
 
     def poll(self, timeout: float = 0.0) -> bool:
         """Decode and keep what has come, waiting up to `timeout` seconds for something; False when it is over."""
-        if not select.select([self._channel], [], [], timeout)[0]:
-            return True
+        return not select.select([self._channel], [], [], timeout)[0] or self._read()
+
+    def _read(self) -> bool:
         data = self._channel.recv(_BLOCK)
         for note in self._unpacker.feed(data):
             try:
@@ -119,9 +119,8 @@ class Proxy:
             return
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
-        end = time.monotonic() + _GOODBYE_S
         with contextlib.suppress(OSError):
-            while self.poll(max(0.0, end - time.monotonic())) and time.monotonic() < end:
+            while select.select([self._channel], [], [], _GOODBYE_S)[0] and self._read():
                 pass
         self._channel.close()
         try:
