@@ -18,12 +18,25 @@ def event(text: str, finish: str | None = None) -> bytes:
 
 
 class Upstream:
-    """Answers `POST ...` with `events` events, `gap` seconds apart; what it was sent and what it sent are kept."""
+    """Answers every request with `events` events; what it was sent and what it sent are kept.
+
+    With `gated`, each event waits for a call of `go`; with `gap`, for so many seconds.
+    """
 
     HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Odd:  kept \r\ntransfer-encoding: Chunked\r\n\r\n"
 
-    def __init__(self, events: int = 5, gap: float = 0.0, context: ssl.SSLContext | None = None) -> None:
-        self.events, self.gap, self.context = events, gap, context
+    def __init__(
+        self,
+        events: int = 5,
+        *,
+        word: str = "w",
+        gap: float = 0.0,
+        gated: bool = False,
+        port: int = 0,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.events, self.word, self.gap, self.gated, self.port = events, word, gap, gated, port
+        self.context = context
         self.heads: list[bytes] = []
         self.bodies: list[bytes] = []
         self.sent: list[bytes] = []
@@ -45,14 +58,19 @@ class Upstream:
     def url(self) -> str:
         return f"{'https' if self.context else 'http'}://127.0.0.1:{self.port}"
 
+    def go(self, events: int = 1) -> None:
+        """Let so many events go."""
+        for _ in range(events):
+            self._loop.call_soon_threadsafe(self._gate.release)
+
     def _run(self):
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._main())
         self._loop.close()
 
     async def _main(self):
-        self._stop = asyncio.Event()
-        server = await asyncio.start_server(self._client, "127.0.0.1", 0, ssl=self.context, backlog=2048)
+        self._stop, self._gate = asyncio.Event(), asyncio.Semaphore(0)
+        server = await asyncio.start_server(self._client, "127.0.0.1", self.port, ssl=self.context, backlog=2048)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -66,9 +84,10 @@ class Upstream:
         try:
             while True:
                 await self._answer(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-            self.gone.set()
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError, ssl.SSLError):
+            return
         finally:
+            self.gone.set()
             writer.close()
 
     async def _answer(self, reader, writer):
@@ -84,16 +103,20 @@ class Upstream:
                 await reader.readline()
             await reader.readline()
         self.bodies.append(body)
-        sent = self.HEAD + chunk(b": hello\n\n")
-        writer.write(sent)
+        sent = bytearray(self.HEAD + chunk(b": hello\n\n"))
+        writer.write(bytes(sent))
         for k in range(self.events):
+            if self.gated:
+                await self._gate.acquire()
             if self.gap:
                 await asyncio.sleep(self.gap)
-            data = chunk(event(f"w{k} ", "stop" if k == self.events - 1 else None))
+            data = chunk(event(f"{self.word}{k} ", "stop" if k == self.events - 1 else None))
             sent += data
             writer.write(data)
             await writer.drain()
+            if reader.at_eof():
+                raise ConnectionResetError
         data = chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+        self.sent.append(bytes(sent + data))
         writer.write(data)
         await writer.drain()
-        self.sent.append(sent + data)
