@@ -42,21 +42,21 @@ def command(
     """Tell from recorded arrival times how a service decodes.
 
     FILE is a recording in any format that specsonar knows, or plain text with one arrival time a line (a second
-    column holds token counts); "-" reads stdin. Several files are pooled: one service, several streams.
+    column holds token counts); "-" reads stdin. Several files are pooled: one service, several streams; the text of
+    its /metrics may be among them.
     """
-    from ..importers import read
-    from ..trace import merge
+    from ..importers import look, pool
 
     state = state_of(context)
     with progress(state) as report:
         traces = []
         for name in files:
-            traces.append(read(name, **options))
+            traces.append(look(name, **options))
             if state.verbose:
                 count = len(traces[-1].streams)
                 say(f"{name}: {count} stream{'' if count == 1 else 's'}, {traces[-1].events} events")
+        trace = pool(traces)
         from ..fit import fingerprint  # slow to import, so a bad file is reported before it
 
-        trace = traces[0] if len(traces) == 1 else merge(traces)
         answer = fingerprint(trace, level=level, seed=seed, method=method, progress=report)
     present(answer, format_, output, methods=state.verbose)

@@ -6,12 +6,13 @@ A JSON format also has `KEYS`, the keys that it cannot do without; they say why 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, Final
 
 from ..bytefile import ByteFile, check_text
 from ..findings import finding
-from ..trace import Trace
+from ..trace import Trace, merge
 from ..units import ns_per
 from . import (
     aiperf,
@@ -35,6 +36,7 @@ from . import (
     own,
     pcap,
     plaintext,
+    prometheus,
     rawbody,
     rawtimed,
     recording,
@@ -81,6 +83,7 @@ FORMATS: Final[tuple[Any, ...]] = (
     ts,
     rawtimed,
     rawbody,
+    prometheus,
     table,
     plaintext,
 )
@@ -111,6 +114,29 @@ def read(
     trace = look(path, unit=unit, gaps=gaps, columns=columns)
     refuse_without_times(trace)
     return trace
+
+
+def pool(traces: Sequence[Trace]) -> Trace:
+    """One Trace of what `look` gave for several files of one service.
+
+    A file without arrival times lends its server report to the others.
+
+    Raises
+    ------
+    InputError : a file has neither arrival times nor a report, or none of them has times.
+    """
+    timed = [trace for trace in traces if trace.streams]
+    lent = [trace.meta.get("server_report") for trace in traces if not trace.streams]
+    for trace in traces:
+        if not timed or not trace.meta.get("server_report"):
+            refuse_without_times(trace)
+    useful = [replace(t, findings=tuple(f for f in t.findings if f.code != "I010")) for t in traces]
+    whole = traces[0] if len(traces) == 1 else merge(useful)
+    report = next((one for one in lent if one), None)
+    if report is None or any(one.server_report for one in whole.streams):
+        return whole
+    first, *rest = whole.streams
+    return replace(whole, streams=(replace(first, server_report=report), *rest))
 
 
 def look(

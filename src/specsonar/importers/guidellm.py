@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from ..bytefile import ByteFile
 from ..trace import Trace
+from ..wire.dialects import report
 from .gather import count_at, decoded, no_times, number_at, refuse_gaps
 from .jsonparts import EACH, Parts
-from .reports import Totals
 from .sniff import has
 
 NAME: Final = "guidellm"
@@ -34,7 +34,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     UsageError : `gaps` was asked for. LimitError : a request is too large.
     """
     refuse_gaps(gaps)
-    report = Totals("guidellm response_metrics.speculative_decoding")
+    told: list[Mapping[str, Any]] = []
     requests, chunks, tokens, seconds = 0, 0, 0, 0.0
     for _, _, raw in Parts(source, [_REQUEST]):
         request = decoded(raw)
@@ -43,7 +43,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         first = number_at([info.get("first_token_iteration")], 0)
         last = number_at([info.get("last_token_iteration")], 0)
         total = count_at([_table(request, "output_metrics").get("total_tokens")], 0)
-        report.add(_table(request, "response_metrics", "speculative_decoding"))
+        said = report.vllm(_table(request, "response_metrics"), total)
+        told += [said] if said else []
         if n is not None and n > 1 and first is not None and last is not None and total is not None:
             requests, chunks, tokens, seconds = requests + 1, chunks + n - 1, tokens + total - 1, seconds + last - first
     return no_times(
@@ -56,7 +57,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             "tokens per chunk": tokens / chunks if chunks else None,
             "mean gap between chunks, ms": 1e3 * seconds / chunks if chunks else None,
         },
-        report=report.report(),
+        report=report.pooled(told),
     )
 
 

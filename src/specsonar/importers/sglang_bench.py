@@ -14,6 +14,7 @@ import numpy as np
 
 from ..bytefile import ByteFile
 from ..trace import Trace
+from ..wire.dialects.report import made
 from .gather import Floats, Gathered, count_at, decoded, floats, no_times, number_at, refuse_gaps
 from .jsonparts import EACH, Parts
 from .sniff import has
@@ -69,7 +70,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
 
 def _finish(values: Mapping[str, Any], rows: list[Floats | None], gathered: Gathered) -> None:
     """Make the streams of one run."""
-    backend, report = values.get("backend"), _report(values)
+    backend = values.get("backend")
+    unsaid = _report(values)  # it is that of the run, and goes with its first stream
     errors, totals = values.get("errors"), values.get("output_lens")
     meta = {"client": NAME, "backend": backend if isinstance(backend, str) else None}
     meta = {k: v for k, v in meta.items() if v is not None}
@@ -87,8 +89,9 @@ def _finish(values: Mapping[str, Any], rows: list[Floats | None], gathered: Gath
             row, counts = chunks(row)
             counts = np.concatenate(([first if first > 0 else -1], counts))
         gathered.add_gaps(
-            row, first_s=number_at(values.get("ttfts"), index), total=total, counts=counts, meta=meta, report=report
+            row, first_s=number_at(values.get("ttfts"), index), total=total, counts=counts, meta=meta, report=unsaid
         )
+        unsaid = None
 
 
 def chunks(each: Floats) -> tuple[Floats, Any]:
@@ -110,12 +113,5 @@ def _report(values: Mapping[str, Any]) -> dict[str, Any] | None:
     if length is None and not info.get("speculative_algorithm"):
         return None
     # with a chain of drafts every step drafts one token; with a tree the steps are its depth
-    return {
-        "source": "SGLang bench accept_length",
-        "drafted": None,
-        "accepted": None,
-        "steps": None,
-        "acceptance_length": length,
-        "draft_length": count_at([info.get("speculative_num_steps")], 0),
-        "acceptance_by_position": None,
-    }
+    drafts = count_at([info.get("speculative_num_steps")], 0)
+    return made("SGLang bench accept_length", None, None, draft_length=drafts) | {"acceptance_length": length}

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..bytefile import ByteFile
 from ..trace import Trace
+from ..wire.dialects.report import made
 from .gather import Gathered, decoded, nanoseconds, number_at, record_path, refuse_gaps
 from .jsonparts import Parts
 from .sniff import has
@@ -62,17 +63,12 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _report(said: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
-    """What the server says about its speculation, in the words of `wire.dialects.report`; the first step is prefill."""
+    """What the server says about its speculation; the first step is the prefill."""
     drafted = number_at([said.get("total_draft_tokens")], 0)
     accepted = number_at([said.get("total_accepted_draft_tokens")], 0)
     if drafted is None or accepted is None or not 0 <= accepted <= drafted < 1e12:
         return None
-    return {
-        "source": "TensorRT-LLM perf_metrics.speculative_decoding",
-        "drafted": int(drafted),
-        "accepted": int(accepted),
-        "steps": steps - 1,
-        "acceptance_length": 1 + accepted / (steps - 1) if steps > 1 else None,
-        "draft_length": None,
-        "acceptance_by_position": None,
-    }
+    return made(
+        "TensorRT-LLM perf_metrics.speculative_decoding", int(drafted), int(accepted), total=steps + int(accepted),
+        steps=steps - 1,
+    )  # fmt: skip

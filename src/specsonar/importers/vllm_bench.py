@@ -14,6 +14,7 @@ import numpy as np
 from ..bytefile import ByteFile
 from ..findings import finding
 from ..trace import Trace
+from ..wire.dialects.report import made
 from .gather import Floats, Gathered, count_at, decoded, floats, nanoseconds, no_times, number_at, refuse_gaps
 from .jsonparts import EACH, Parts
 from .sniff import has, missing
@@ -103,9 +104,10 @@ class _Run:
 def _finish(run: _Run, gathered: Gathered, source: ByteFile) -> dict[str, Any]:
     """Make the streams of one run; what it says besides."""
     values = run.values
-    report = report_of(values)
+    report = _report(values)
     meta = {"client": NAME, "backend": values.get("backend") or values.get("endpoint_type"), "model": _model(values)}
     meta = {k: v for k, v in meta.items() if isinstance(v, str)}
+    unsaid = report  # it is that of the run, and goes with its first stream
     role = _role_chunks(run, values.get("output_lens"))
     for index, gaps in enumerate(run.gaps):
         first = number_at(values.get("ttfts"), index)
@@ -118,8 +120,9 @@ def _finish(run: _Run, gathered: Gathered, source: ByteFile) -> dict[str, Any]:
                 first, gaps = None if first is None else first + float(gaps[0]), gaps[1:]
             gathered.add_gaps(
                 gaps, first_s=first, start_ns=nanoseconds(number_at(values.get("start_times"), index)),
-                total=count_at(values.get("output_lens"), index), meta=meta, report=report,
+                total=count_at(values.get("output_lens"), index), meta=meta, report=unsaid,
             )  # fmt: skip
+            unsaid = None
     gathered.pass_over(run.passed_over)
     if role:
         gathered.findings.append(
@@ -147,39 +150,22 @@ def _model(values: Mapping[str, Any]) -> str | None:
     return model.rstrip("/").rsplit("/", 1)[-1] if isinstance(model, str) and model.startswith("/") else model
 
 
-def report_of(values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The engine's counters during the run, in the words of `wire.dialects.report`."""
-    drafts = number_at([values.get("spec_decode_num_drafts")], 0)
-    drafted = number_at([values.get("spec_decode_draft_tokens")], 0)
+def _report(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The engine's counters during the run."""
+    steps, drafted, total, answers = (
+        count_at([values.get(key)], 0)
+        for key in ("spec_decode_num_drafts", "spec_decode_draft_tokens", "total_output_tokens", "completed")
+    )
     accepted = number_at([values.get("spec_decode_accepted_tokens")], 0)
-    if not drafts or drafted is None or accepted is None:
+    if steps is None or drafted is None or accepted is None or not 0 <= accepted <= drafted:
         return None
-    rates = values.get("spec_decode_per_position_acceptance_rates")
-    reached = [number_at(rates, i) for i in range(len(rates))] if isinstance(rates, list) else []
-    return {
-        "source": "vLLM bench spec_decode_*",
-        "drafted": int(drafted),
-        "accepted": int(accepted),
-        "steps": int(drafts),
-        "acceptance_length": 1 + accepted / drafts,
-        "draft_length": round(drafted / drafts),
-        "acceptance_by_position": conditional([r for r in reached if r is not None]) or None,
-    }
-
-
-def conditional(reached: list[float]) -> list[float]:
-    """Acceptance at each position given all before it, from the shares of drafts that reached past it.
-
-    >>> conditional([0.5, 0.25])
-    [0.5, 0.5]
-    """
-    rates, before = [], 1.0
-    for share in reached:
-        if before <= 0:
-            break
-        rates.append(min(share / before, 1.0))
-        before = share
-    return rates
+    shares = values.get("spec_decode_per_position_acceptance_rates")
+    reached = [number_at(shares, i) for i in range(len(shares))] if isinstance(shares, list) else []
+    passed = [round(share * steps) for share in reached if share is not None and 0 <= share <= 1]
+    return made(
+        "vLLM bench spec_decode_*", drafted, int(accepted), total=total, steps=steps,
+        tried=list(zip([steps, *passed], passed, strict=False)), answers=answers or 1,
+    )  # fmt: skip
 
 
 def _holds(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from specsonar.errors import FormatError, InputError, LimitError, UsageError
-from specsonar.importers import gather, look, read, sglang_bench
+from specsonar.importers import gather, look, pool, read, sglang_bench
 from specsonar.importers.llama_benchy import chunks
 from specsonar.trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, Trace
 
@@ -303,6 +303,42 @@ def test_a_view_in_place_of_the_table_is_not_run(tmp_path: Path) -> None:
     )
     with pytest.raises(FormatError, match="no table 'result'"):
         read(database(tmp_path / "x.db", schema=endless))
+
+
+# --- /metrics ----------------------------------------------------------------------------------------------------
+
+METRICS = b"""\
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0"} 71.0
+vllm:spec_decode_num_draft_tokens_total{engine="0"} 213.0
+vllm:spec_decode_num_accepted_tokens_total{engine="0"} 120.0
+vllm:generation_tokens_total{engine="0"} 192.0
+vllm:request_success_total{engine="0"} 4.0
+"""
+
+
+def test_counters_are_a_report_and_no_recording() -> None:
+    found = look(io.BytesIO(METRICS))
+    report = found.meta["server_report"]
+    assert found.streams == () and report["draft_length"] == 3
+    assert report["acceptance_length"] == pytest.approx(191 / 71)
+    with pytest.raises(InputError, match="acceptance length by the server 2.69"):
+        read(io.BytesIO(METRICS))
+
+
+def test_counters_are_lent_to_a_recording() -> None:
+    recording = look(io.BytesIO(json.dumps(bench([[0.02] * 9, [0.02] * 9], totals=[30, 30])).encode()))
+    whole = pool([look(io.BytesIO(METRICS)), recording])
+    assert [s.server_report is None for s in whole.streams] == [False, True] and whole.findings == ()
+    assert len(whole.meta["inputs"]) == 2
+
+
+def test_what_cannot_be_pooled() -> None:
+    other = look(io.BytesIO(b"# TYPE go_threads gauge\ngo_threads 7\n"))
+    recording = look(io.BytesIO(json.dumps(bench([[0.02] * 9], totals=[30])).encode()))
+    for traces in ([other], [recording, other], [look(io.BytesIO(METRICS))] * 2):
+        with pytest.raises(InputError, match="holds a server's counters"):
+            pool(traces)
 
 
 # --- unknown files -----------------------------------------------------------------------------------------------
