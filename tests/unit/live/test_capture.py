@@ -202,6 +202,27 @@ def test_bytes_wait_when_nobody_consumes(keeper, host, monkeypatch):
     assert got.count(b"data: ") == 60_000
 
 
+def test_closing_wakes_whoever_waits(keeper, host):
+    silent = threading.Event()
+    server = host(lambda connection: silent.wait(20))
+    failed = []
+
+    def wait():
+        with pytest.raises(httpx2.ReadError) as caught:
+            client.get(server.url)
+        failed.append(str(caught.value))
+
+    capture = Capture(keeper)
+    with capture.client(timeout=None) as client:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        until(lambda: capture.poll() or keeper.taps)
+        capture.close()
+        thread.join(20)
+    silent.set()
+    assert failed == ["closed at this end"]
+
+
 @ONLY_LINUX
 @pytest.mark.parametrize("quick", [True, False])
 def test_everything_is_acknowledged_at_once(keeper, host, quick):

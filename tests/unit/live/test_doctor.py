@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from live_servers import END, chunk, request
 
-from specsonar.doctor import examine, path
+from specsonar.cli.app import cli
+from specsonar.doctor import Checkup, examine, path
 from specsonar.doctor.listening import Ears, spread
 from specsonar.doctor.machine import Clock, Local
 from specsonar.doctor.service import Burst, Service, visit
@@ -78,22 +80,26 @@ def test_spread():
     assert spread([]) == {}
 
 
+def lag(p99_us):
+    return {"reads": 9, "p50_us": 30.0, "p99_us": p99_us, "max_us": 9_000.0}
+
+
 def local(**extra):
-    made = Local("kernel", {"p50": 7.0, "p99": 307.0, "max": 900.0}, {"reads": 9, "p99_us": 100.0}, 1.0, ())
+    made = Local("kernel", {"p50": 7.0, "p99": 307.0, "max": 900.0}, lag(100.0), 1.0, ())
     return replace(made, **extra)
 
 
 CLEAN = Burst(3, 144, 1.0, 1.0, False, None, False, None, None, False)
-AFAR = Service("https://x.example", "openai", "m", "HTTP/2", "TLSv1.3", {}, {"p50": 20.0}, 3.0, CLEAN)
+AFAR = Service(
+    "https://x.example", "openai", "m", "HTTP/2", "TLSv1.3", {}, {"p50": 20.0, "p99": 31.0, "max": 31.0}, 3.0, CLEAN
+)
 
 
 def test_limits_follow_from_the_worst_part():
-    from specsonar.doctor import Checkup
-
     here = Checkup(Clock(50, 60.0), local(), {})
     assert here.jitter_ms == pytest.approx(0.3)
     assert here.step_ms == pytest.approx(1.0)
-    assert replace(here, local=local(lag={"reads": 9, "p99_us": 8_000.0})).step_ms == pytest.approx(8.0)
+    assert replace(here, local=local(lag=lag(8_000.0))).step_ms == pytest.approx(8.0)
     assert replace(here, service=AFAR).jitter_ms == 3.0
     assert replace(here, service=AFAR).step_ms == pytest.approx(10.0)
     hidden = replace(here, service=replace(AFAR, burst=replace(CLEAN, block=4096)))
@@ -114,6 +120,67 @@ def test_each_trouble_has_its_finding(burst, code):
     assert [f.code for f in replace(AFAR, burst=replace(CLEAN, **burst)).findings] == [code]
     assert AFAR.findings == ()
     assert replace(AFAR, burst=None).findings == ()
+
+
+HERE = Checkup(Clock(50, 60.0), local(), {"p50": 110.0, "p99": 900.0, "max": 4000.0})
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run `specsonar doctor ARGS...` on a checkup that is made up; the result, and how `examine` was called."""
+
+    def call(checkup, *args):
+        asked = []
+
+        def fake(url, **options):
+            asked.append((url, options))
+            options["tell"]("asking for something")
+            return checkup
+
+        monkeypatch.setattr("specsonar.doctor.examine", fake)
+        return CliRunner().invoke(cli, ["doctor", *args]), asked
+
+    return call
+
+
+def test_the_page_of_this_machine(run):
+    result, asked = run(HERE)
+    assert result.exit_code == 0
+    assert asked[0][0] is None
+    text = " ".join(result.stdout.split())
+    assert "send to stamp 7 us / 307 us / 900 us" in text
+    assert "event loop late by 110 us / 900 us / 4 ms" in text
+    assert "Steps down to 1 ms can be seen. Jitter below 300 us cannot be told from what is made here." in text
+
+
+def test_the_page_of_a_service(run):
+    burst = replace(CLEAN, block=4096, per_read=16.2, encoding="gzip", packed_per_read=48.0, packing_holds=True)
+    result, asked = run(replace(HERE, service=replace(AFAR, burst=burst, told={"via": "1.1 \x1b[31mred"})), "https://x.example",
+                        "--burst", "--model", "m")  # fmt: skip
+    assert result.exit_code == 0
+    assert asked[0][0] == "https://x.example"
+    assert (asked[0][1]["burst"], asked[0][1]["model"]) == (True, "m")
+    text = " ".join(result.stdout.split())
+    assert "HTTP/2, TLSv1.3, model m" in text
+    assert "buffer 4096 bytes" in text
+    assert "The way hides the steps." in text
+    assert "Q013" in text
+    assert "Q014" in text
+    assert "\x1b" not in result.stdout
+    assert result.stderr == "asking for something\n"
+
+
+def test_json_and_quiet(run):
+    result, _ = run(HERE, "--json", "-q")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == json.loads(json.dumps(HERE.to_dict()))
+    assert result.stderr == ""
+
+
+def test_a_burst_needs_a_service(run):
+    result, asked = run(HERE, "--burst")
+    assert result.exit_code == 2
+    assert asked == []
 
 
 def sse(number):

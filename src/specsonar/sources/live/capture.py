@@ -203,10 +203,14 @@ class Capture:
         if reader.axis.steps:
             found.append(
                 finding(
-                    "Q010", f"the wall clock was set {reader.axis.steps} times, "
+                    "Q010", f"the wall clock was set {_times(reader.axis.steps)}, "
                     f"by up to {reader.axis.largest_step_ns / 1e9:.3g} s",
                 )
             )  # fmt: skip
         if reader.pauses:
-            found.append(finding("Q011", f"reading paused {reader.pauses} times, until the program had caught up"))
+            found.append(finding("Q011", f"reading paused {_times(reader.pauses)}, until the program had caught up"))
         return tuple(found)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -74,7 +74,10 @@ class Plain:
 
     def _wait_for_room(self, deadline: Deadline) -> None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self.line.sock, selectors.EVENT_WRITE)
+            try:
+                selector.register(self.line.sock, selectors.EVENT_WRITE)
+            except ValueError:  # how a selector calls a closed socket
+                raise OSError("closed at this end") from None
             if not selector.select(deadline.left):
                 raise TimedOut
 

@@ -50,7 +50,7 @@ class Line:
         sock.setblocking(False)
         self.sock = sock
         self.kernel = kernel and stamps.ask(sock)
-        self._quick = quick and _QUICK_ACK > 0 and sock.family != getattr(socket, "AF_UNIX", None)
+        self._quick = quick and _QUICK_ACK > 0
         self.reads: deque[Read] = deque()
         self.ready = threading.Event()
         self.error: OSError | None = None
@@ -74,7 +74,7 @@ class Line:
             try:
                 self.sock.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
             except OSError:
-                self._quick = False  # closed, or not TCP
+                self._quick = False  # closed meanwhile
 
 
 class Reader:

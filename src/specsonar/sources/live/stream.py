@@ -92,9 +92,9 @@ class Stream(httpcore2.NetworkStream):
         with self._lock:
             self._closed = True
             if not self._ended:
-                self._note(CLOSED, time.perf_counter_ns())
-            self._ended = True
+                self._end(OSError("closed at this end"), time.perf_counter_ns())
             self._buffer.clear()
+        self._layer.line.ready.set()  # for another thread that still waits in `read`
         self._reader.drop(self._layer.line)
 
     def start_tls(
@@ -196,28 +196,6 @@ class Backend(httpcore2.NetworkBackend):
             raise httpcore2.ConnectTimeout(str(error)) from error
         except OSError as error:
             raise httpcore2.ConnectError(str(error)) from error
-        return self._stream(sock)
-
-    def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.NetworkStream:
-        """As httpcore's own; the kernel does not stamp these, so the program's clock does."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            for option in socket_options or ():
-                sock.setsockopt(*option)
-            sock.settimeout(timeout)
-            sock.connect(path)
-        except OSError as error:
-            sock.close()
-            kind = httpcore2.ConnectTimeout if isinstance(error, TimeoutError) else httpcore2.ConnectError
-            raise kind(str(error)) from error
-        return self._stream(sock)
-
-    def _stream(self, sock: socket.socket) -> Stream:
         line = Line(sock, kernel=self._kernel, quick=self._quick)
         self._reader.add(line)
         stream = Stream(Plain(line, self._reader), self._reader, self._opened)
