@@ -38,4 +38,5 @@ def command(context: click.Context, /, source: str, target: Path, **options: Any
     for one in trace.findings:
         say(f"{one.code}: {one.message}")
     if state_of(context).verbose:
-        say(f"{len(trace.streams)} streams, {trace.events} events")
+        count = len(trace.streams)
+        say(f"{count} stream{'' if count == 1 else 's'}, {trace.events} events")

@@ -59,6 +59,9 @@ def _parts(found: Contents, listed: int) -> Iterator[RenderableType]:
         yield _table(found.streams[:listed])
         if len(found.streams) > listed:
             yield Text(f"and {len(found.streams) - listed:,} more; -v lists all", style="dim")
+    if ticks := sorted({one.tick_s for one in found.streams if one.tick_s}):
+        yield Text()
+        yield Text(f"clock: ticks of {' and '.join(f'{t * 1e3:.4g} ms' for t in ticks)}")
     for title, values in (("holds", found.holds), ("server says", _report(found))):
         if values:
             said = ", ".join(f"{clean(str(k)).replace('_', ' ')} {clean(_said(v))}" for k, v in values.items())
