@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..findings import finding
+from ..fingerprint import Finding
 from ..trace import NOT_SAID, TOTAL_ONLY, Stream, stream
 from ..wire.answer import Answer
 from .gather import Gathered
@@ -14,6 +15,7 @@ from .gather import Gathered
 LATEST: Final = 1 << 61
 """Nanoseconds; what lies beyond is no time."""
 
+_MOST_FINDINGS: Final = 50
 _MS_EPOCH: Final = 1e11  # seconds until the year 5138, or milliseconds since 1973
 
 
@@ -32,10 +34,17 @@ def add_answers(
         made, noticed = answer.streams(gathered.name())
         if answer is headless:
             made, noticed = [_without_begin(one) for one in made], [f for f in noticed if f.code != "I005"]
-        gathered.findings += [one for one in noticed if one not in gathered.findings]
+        note_all(gathered, noticed)
         for one in made:
             if len(one):
                 gathered.add(replace(one, resolution_ns=resolution_ns or one.resolution_ns))
+
+
+def note_all(gathered: Gathered, noticed: Iterable[Finding]) -> None:
+    """Keep findings, each once; a file with thousands of broken answers is told about some of them."""
+    for one in noticed:
+        if one not in gathered.findings and len(gathered.findings) < _MOST_FINDINGS:
+            gathered.findings.append(one)
 
 
 def _without_begin(one: Stream) -> Stream:
@@ -74,9 +83,11 @@ def say_sizes_only(gathered: Gathered, streams: int, why: str) -> None:
         gathered.findings.append(finding("I020", f"{gathered.source.name}: {number} without content, {why}"))
 
 
-def nanoseconds(value: object) -> int | None:
+def stamp_ns(value: object) -> int | None:
     """A time in seconds, or in milliseconds since 1970, as nanoseconds; None when it is no time."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if not abs(value) < LATEST:
         return None
     t_ns = value * (1e6 if abs(value) > _MS_EPOCH else 1e9)
     return round(t_ns) if abs(t_ns) < LATEST else None

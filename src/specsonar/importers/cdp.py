@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,7 +23,7 @@ from ..wire.conversation import Conversation
 from ..wire.dialects.said import table, whole
 from ..wire.limits import LIMITS
 from ..wire.values import payload
-from .answers import add_answers, nanoseconds, say_sizes_only, sizes_only
+from .answers import add_answers, say_sizes_only, sizes_only, stamp_ns
 from .gather import MAX_EVENTS, Gathered, decoded, no_times, refuse_gaps
 from .har import message_bytes
 from .jsonparts import EACH, Parts
@@ -33,6 +34,7 @@ LOOKS: Final = 'JSON lines {"method":"Network...","params":{..}}, or an array of
 KEYS: Final = ("method", "params", "requestId")
 
 _PREFIX: Final = "Network."
+_NETWORK: Final = re.compile(rb'\\?"method\\?"\s*:\s*\\?"Network\.')  # ChromeDriver has it inside a text
 _FEWEST: Final = 4
 _MOST_REQUESTS: Final = 100_000
 
@@ -64,7 +66,7 @@ class _Request:
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1."""
-    return has(head, ("method", "params")) if b'"Network.' in head else 0.0
+    return has(head, ()) if _NETWORK.search(head) else 0.0
 
 
 def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:
@@ -123,7 +125,7 @@ def _event(raw: bytes) -> Mapping[str, Any]:
 
 def _take(request: _Request, what: str, params: Mapping[str, Any], number: int, findings: list[Finding]) -> None:
     """One network event of a request."""
-    t_ns = nanoseconds(params.get("timestamp"))
+    t_ns = stamp_ns(params.get("timestamp"))
     if t_ns is None:
         if what == "webSocketCreated":
             request.url = str(params.get("url", ""))

@@ -19,7 +19,7 @@ from ..wire.conversation import Conversation
 from ..wire.dialects.said import table, whole
 from ..wire.limits import LIMITS
 from ..wire.values import payload
-from .answers import add_answers, nanoseconds
+from .answers import add_answers, stamp_ns
 from .gather import Gathered, decoded, no_times, refuse_gaps
 from .jsonparts import EACH, Parts
 from .sniff import has
@@ -104,7 +104,7 @@ def _events(entry: Mapping[str, Any], messages: list[Any]) -> Answer:
     answer = _answer(entry)
     for index, one in enumerate(messages):
         message = table(one)
-        t_ns, data = nanoseconds(message.get("time")), message.get("data")
+        t_ns, data = stamp_ns(message.get("time")), message.get("data")
         if t_ns is not None and isinstance(data, str):
             name = message.get("eventName")
             kind = name if isinstance(name, str) and name != "message" else ""
@@ -118,7 +118,7 @@ def _socket(entry: Mapping[str, Any], messages: list[Any]) -> list[Answer]:
     t_ns: int | None = None
     for index, one in enumerate(messages):
         message = table(one)
-        t_ns, data = nanoseconds(message.get("time")), message_bytes(message.get("data"), message.get("opcode"))
+        t_ns, data = stamp_ns(message.get("time")), message_bytes(message.get("data"), message.get("opcode"))
         if t_ns is None or data is None:
             continue
         if message.get("type") == "send":

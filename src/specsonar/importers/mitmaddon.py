@@ -15,7 +15,7 @@ from ..findings import finding
 from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.body import Body
-from .answers import add_answers, nanoseconds
+from .answers import add_answers, stamp_ns
 from .gather import Gathered, decoded, refuse_gaps
 from .sniff import has
 
@@ -46,7 +46,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         for line in block.removesuffix(b"\n").split(b"\n"):
             number += 1
             value = decoded(line) if line.strip() else {}
-            when = nanoseconds(value.get("t")) if isinstance(value, dict) else None
+            when = stamp_ns(value.get("t")) if isinstance(value, dict) else None
             if when is None or not isinstance(value.get("data"), str):
                 if line.strip():
                     gathered.skip(f"line {number}")
@@ -56,7 +56,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             if name not in flows:
                 if len(flows) >= _MOST_FLOWS:
                     raise LimitError(f"{source.name} has more than {_MOST_FLOWS:,} flows", "split the file")
-                after = nanoseconds(value.get("t_rel"))
+                after = stamp_ns(value.get("t_rel"))
                 answer = Answer(start_ns=None if after is None else t_ns - after)
                 flows[name] = answer, Body(answer, findings=gathered.findings)
             try:

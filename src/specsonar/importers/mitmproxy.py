@@ -18,7 +18,7 @@ from ..wire.connection import Connection
 from ..wire.conversation import Conversation
 from ..wire.dialects.said import table
 from ..wire.limits import LIMITS
-from .answers import add_answers, nanoseconds
+from .answers import add_answers, note_all, stamp_ns
 from .gather import Gathered, no_times, refuse_gaps
 
 NAME: Final = "mitmproxy flows"
@@ -108,7 +108,7 @@ def _tcp(messages: list[Any], gathered: Gathered) -> list[Answer]:
     t_ns = 0
     try:
         for one in messages:
-            if not isinstance(one, list) or len(one) < 3 or (when := nanoseconds(one[2])) is None:
+            if not isinstance(one, list) or len(one) < 3 or (when := stamp_ns(one[2])) is None:
                 continue
             t_ns = when
             if one[0] is True:
@@ -118,7 +118,7 @@ def _tcp(messages: list[Any], gathered: Gathered) -> list[Answer]:
     except LimitError as error:
         gathered.skip(error.message)
     connection.closed(t_ns)
-    gathered.findings += connection.findings
+    note_all(gathered, connection.findings)
     return connection.answers
 
 
@@ -128,7 +128,7 @@ def _socket(flow: Mapping[str, Any], messages: list[Any]) -> list[Answer]:
     t_ns = 0
     for index, one in enumerate(messages):
         # kind, from the client, content, time, dropped, injected
-        if not isinstance(one, list) or len(one) < 4 or (when := nanoseconds(one[3])) is None:
+        if not isinstance(one, list) or len(one) < 4 or (when := stamp_ns(one[3])) is None:
             continue
         t_ns = when
         if one[1] is True:

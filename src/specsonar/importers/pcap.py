@@ -19,7 +19,7 @@ from ..wire.flow import Flow, sender
 from ..wire.packet import known_link, segment
 from ..wire.tcp import Flows
 from ..wire.tlsdecrypt import KeyLog
-from .answers import LATEST, add_answers, say_sizes_only
+from .answers import LATEST, add_answers, note_all, say_sizes_only
 from .gather import Gathered, refuse_gaps
 from .pcapfile import PCAP, PCAPNG, Capture
 
@@ -27,7 +27,6 @@ NAME: Final = "packet capture"
 LOOKS: Final = "binary; pcap or pcapng, as tcpdump, Wireshark and dumpcap write them"
 
 _LARGEST_KEY_LOG: Final = 64 << 20
-_MOST_FINDINGS: Final = 20
 
 
 def sniff(head: bytes) -> float:
@@ -84,10 +83,7 @@ class _Reading:
 
     def _harvest(self, answers: list[Answer], noticed: list[Finding], headless: Answer | None) -> None:
         add_answers(self._gathered, answers, self._capture.tick_ns, headless)
-        known = self._gathered.findings
-        for one in noticed:
-            if one not in known and len(known) < _MOST_FINDINGS:
-                known.append(one)
+        note_all(self._gathered, noticed)
 
     def _ended(self, flow: Flow) -> None:
         self._http += flow.is_http
@@ -97,7 +93,7 @@ class _Reading:
             self._lost += flow.lost if flow.cut else 0
         self._sizes += flow.sizes(self._gathered.name())
         if flow.refused:
-            self._gathered.findings.append(finding("I008", f"{self._source.name}: {flow.refused}"))
+            note_all(self._gathered, [finding("I008", f"{self._source.name}: {flow.refused}")])
 
     def _notice(self) -> None:
         name, found = self._source.name, self._gathered.findings
