@@ -214,7 +214,7 @@ def test_flows_that_lie_about_their_size_or_depth_are_bounded():
 
 
 def test_lines_of_a_mitmproxy_addon_are_told_apart_by_flow():
-    lines = [{"flow": f, "t": START + 0.02 * i + shift, "t_rel": 0.1 + 0.02 * i, "n": 5, "data": build.event(i).decode()}
+    lines = [{"flow": f, "t": START + 0.02 * i + shift, "t_rel": 0.1 + 0.02 * i, "data": build.event(i).decode()}
              for i in range(8) for f, shift in (("a", 0), ("b", 0.003))]  # fmt: skip
     trace = loaded(lines, lines=True)
     assert all(is_steady(s, abs_=0.0011) for s in trace.streams) and len(trace.streams) == 2
