@@ -84,7 +84,7 @@ def test_every_explanation_is_used():
 @pytest.mark.parametrize("code", sorted(CATALOGUE))
 def test_explanations_are_complete(code):
     entry = CATALOGUE[code]
-    assert re.fullmatch(r"[IQVS]\d{3}", code)
+    assert re.fullmatch(r"[CIQSV]\d{3}", code)
     assert entry.severity in ("info", "warning")
     assert not entry.title.endswith(".")
     for text in (entry.what, entry.why, entry.do):

@@ -322,6 +322,24 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Counters have been seen to read zero with speculation on, and to count tokens that were never sent.",
         "Trust the stream; ask which tokens and steps the counter counts.",
     ),
+    "C001": Explanation(
+        "unlike recordings", "warning",
+        "The two recordings were made under different conditions, and were compared all the same.",
+        "Another model, temperature or prompt changes the acceptance by itself; another clock changes what is seen.",
+        "Record both sides alike: same model, temperature, prompts, lengths and recorder.",
+    ),
+    "C002": Explanation(
+        "a side without steps", "warning",
+        "One of the two recordings does not show the steps of the decoder.",
+        "Behind a buffer, a pacer or fixed chunks only the token rate can be compared.",
+        "Take away what hides the steps, or record longer answers.",
+    ),
+    "C003": Explanation(
+        "few streams", "info",
+        "One of the two recordings has fewer than six streams, so the spread between streams was not measured.",
+        "Streams differ by their content. Intervals of a single recording do not hold what another one would say.",
+        "Record at least six answers a side, better twenty.",
+    ),
 }  # fmt: skip
 
 

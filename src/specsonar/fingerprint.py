@@ -91,6 +91,32 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamTotals:
+    """What one stream adds to the estimates.
+
+    Attributes
+    ----------
+    tokens, steps : of its complete steps.
+    step_ms : mean time of its steps, stalls left out, milliseconds; None where steps cannot be told apart in time.
+    spread_ms : how far these times scatter: their interquartile range as a normal standard deviation; or None.
+    first_token_ms : from the request to the first token; None where the request was not seen.
+    """
+
+    tokens: float
+    steps: float
+    step_ms: float | None = None
+    spread_ms: float | None = None
+    first_token_ms: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "tokens": self.tokens, "steps": self.steps, "step_ms": self.step_ms, "spread_ms": self.spread_ms,
+            "first_token_ms": self.first_token_ms,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Fingerprint:
     """How a service decodes, as far as its arrival times tell. Field names are those of the JSON contract.
 
@@ -110,6 +136,8 @@ class Fingerprint:
     needed_tokens : about how many tokens would settle an undetermined question; None when none is open.
     burst_sizes : steps by size (edges k..k+1), with the fitted law.
     gaps : gaps between events in milliseconds on logarithmic edges, with the fitted law where there is one.
+    by_stream : what each stream adds, in the order of the streams; None where steps cannot be told apart.
+    conditions : how the answers were asked for (model, temperature...), as far as it is known.
     """
 
     verdict: str
@@ -138,6 +166,8 @@ class Fingerprint:
     findings: tuple[Finding, ...] = ()
     burst_sizes: Histogram | None = None
     gaps: Histogram | None = None
+    by_stream: tuple[StreamTotals, ...] | None = None
+    conditions: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,6 +202,8 @@ class Fingerprint:
             "findings": [f.to_dict() for f in self.findings],
             "burst_sizes": None if self.burst_sizes is None else self.burst_sizes.to_dict(),
             "gaps": None if self.gaps is None else self.gaps.to_dict(),
+            "by_stream": None if self.by_stream is None else [s.to_dict() for s in self.by_stream],
+            "conditions": dict(self.conditions),
             "provenance": dict(self.provenance),
         }
 
@@ -180,6 +212,87 @@ class Fingerprint:
         from .render import notebook  # imported when shown: a record does not depend on how it is drawn
 
         return notebook.render(self)
+
+
+COMPARISON_SCHEMA: Final = "specsonar.comparison/1"
+
+CHANGED: Final = "changed"
+EQUIVALENT: Final = "equivalent"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One quantity of two recordings.
+
+    Attributes
+    ----------
+    quantity : name of the field of a Fingerprint, or "first_token_ms".
+    ratio, low, high : candidate over base, with its interval.
+    level, method : of the interval.
+    verdict : "changed", "equivalent" (within the margin) or "undetermined".
+    needed_streams : about how many streams a side would settle it; None when it is settled.
+    """
+
+    quantity: str
+    ratio: float
+    low: float
+    high: float
+    level: float
+    method: str
+    verdict: str
+    needed_streams: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, in the order of the contract."""
+        return {
+            "ratio": self.ratio, "low": self.low, "high": self.high, "level": self.level, "method": self.method,
+            "verdict": self.verdict,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed between two recordings. Field names are those of the JSON contract.
+
+    Attributes
+    ----------
+    verdict : "acceptance", "step", "both", "equivalent" or "undetermined".
+    tokens_per_s, acceptance_length, step_ms, first_token_ms, jitter_ms : None where a side does not have it.
+    margin : relative difference within which a quantity is equivalent.
+    needed_streams, needed_tokens : about what an undetermined question needs on each side; None when none is open.
+    base, candidate : the fingerprints.
+    """
+
+    verdict: str
+    tokens_per_s: Change | None
+    acceptance_length: Change | None
+    step_ms: Change | None
+    first_token_ms: Change | None
+    jitter_ms: Change | None
+    margin: float
+    needed_streams: int | None
+    needed_tokens: int | None
+    findings: tuple[Finding, ...]
+    base: Fingerprint
+    candidate: Fingerprint
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON contract, `specsonar.comparison/1`."""
+        changes = (self.tokens_per_s, self.acceptance_length, self.step_ms, self.first_token_ms, self.jitter_ms)
+        names = ("tokens_per_s", "acceptance_length", "step_ms", "first_token_ms", "jitter_ms")
+        needed = None
+        if self.needed_streams is not None:
+            needed = {"streams": self.needed_streams, "tokens": self.needed_tokens}
+        return {
+            "schema": COMPARISON_SCHEMA,
+            "verdict": self.verdict,
+            **{n: None if c is None else c.to_dict() for n, c in zip(names, changes, strict=True)},
+            "margin": self.margin,
+            "needed": needed,
+            "findings": [f.to_dict() for f in self.findings],
+            "base": self.base.to_dict(),
+            "candidate": self.candidate.to_dict(),
+        }
 
 
 def _plain(estimate: Estimate | None, *, whole: bool = False) -> dict[str, Any] | None:

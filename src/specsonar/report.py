@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import report_parts as parts
-from . import sentence
+from . import sentence, totals
 from .findings import finding
 from .fingerprint import (
     AUTOREGRESSIVE,
@@ -31,7 +31,7 @@ from .models.explanation import Explanation
 from .stats import baseline as article
 from .stats import intervals
 from .stats.result import Arrays, LayerFit
-from .trace import Trace
+from .trace import Stream, Trace
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -188,7 +188,7 @@ class Report:
         one = Estimate(1.0, 1.0, 1.0, self.level, "total over events") if verdict == AUTOREGRESSIVE else None
         return self._answer(
             verdict, notes, shares, step, max_burst=one, acceptance_length=length, tokens_per_s=rate, steps=steps,
-            tokens=total, **timing,
+            tokens=total, by_stream=totals.by_stream(fit, self._kept, self.arrays, events_are_steps=True), **timing,
         )  # fmt: skip
 
     def _answer(
@@ -197,7 +197,9 @@ class Report:
     ) -> Fingerprint:  # fmt: skip
         report = parts.pooled_report(self.trace.streams)
         fields: dict[str, Any] = dict.fromkeys(_ESTIMATES)
-        fields |= {"steps": None, "burst_sizes": None} | known
+        fit = best.fit if best is not None and verdict in (SPECULATIVE, AUTOREGRESSIVE) else None
+        each = totals.by_stream(fit, self._kept, self.arrays)
+        fields |= {"steps": None, "burst_sizes": None, "by_stream": each} | known
         length: Estimate | None = fields["acceptance_length"]
         notes = [
             *self.trace.findings,
@@ -221,6 +223,11 @@ class Report:
             **fields,
         )  # fmt: skip
         return sentence.completed(answer)
+
+    @property
+    def _kept(self) -> list[Stream]:
+        """The streams behind `arrays`: one event makes no gap."""
+        return [s for s in self.trace.streams if len(s) >= 2]
 
     @property
     def token_count(self) -> int:

@@ -1,0 +1,112 @@
+"""Comparison of fingerprints: the arithmetic on made-up totals, and simulated services end to end."""
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+
+from specsonar import fingerprint
+from specsonar.compare import compare
+from specsonar.errors import InputError
+from specsonar.fingerprint import EQUIVALENT, SPECULATIVE, UNDETERMINED, StreamTotals
+from specsonar.sources.simulate import simulate
+from specsonar.sources.worlds import WORLDS
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """A fingerprint of 20 counted streams, quick to make."""
+    return fingerprint(simulate(WORLDS["H0"].service, tokens=300, streams=20, seed=1).without_truth())
+
+
+def with_totals(one, length, step_ms, *, seed=0, streams=20, spread=0.05):
+    """`one` with made-up streams around a length and a step."""
+    rng = np.random.default_rng(seed)
+    each = tuple(
+        StreamTotals(100 * length * (1 + spread * z), 100.0, step_ms * (1 + 0.2 * spread * y), 1.0, 300.0 + 10 * x)
+        for z, y, x in rng.standard_normal((streams, 3))
+    )
+    tokens = sum(s.tokens for s in each) / sum(s.steps for s in each)
+    step = sum(s.step_ms for s in each) / streams
+    return replace(
+        one, by_stream=each, acceptance_length=replace(one.acceptance_length, value=tokens, low=0.99 * tokens,
+        high=1.01 * tokens), step_ms=replace(one.step_ms, value=step, low=0.999 * step, high=1.001 * step),
+    )  # fmt: skip
+
+
+def test_every_stream_is_in_the_totals(counted):
+    assert len(counted.by_stream) == 20
+    tokens, steps = (sum(getattr(s, k) for s in counted.by_stream) for k in ("tokens", "steps"))
+    assert tokens / steps == pytest.approx(counted.acceptance_length.value, rel=0.01)
+    assert np.mean([s.step_ms for s in counted.by_stream]) == pytest.approx(counted.step_ms.value, rel=0.05)
+
+
+def test_shares_add_up(counted):
+    found = compare(counted, with_totals(counted, 2.5, 25.0))
+    shares = log(found.acceptance_length.ratio) - log(found.step_ms.ratio)
+    assert log(found.tokens_per_s.ratio) == pytest.approx(shares, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("length", "step", "verdict"),
+    [(2.66, 26.23, "acceptance"), (3.19, 33.0, "step"), (2.66, 33.0, "both"), (3.19, 26.23, EQUIVALENT)],
+)
+def test_what_changed(counted, length, step, verdict):
+    """First row: a public report of 120.5 to 101.4 tokens/s, 3.19 to 2.66 tokens a step, 26.47 to 26.23 ms."""
+    found = compare(
+        with_totals(counted, 3.19, 26.47, spread=0.02), with_totals(counted, length, step, seed=1, spread=0.02)
+    )
+    assert found.verdict == verdict
+
+
+def test_the_need_grows_with_the_square_of_the_noise(counted):
+    def needed(spread):
+        sides = (with_totals(counted, 3.0, 20.0, seed=s, streams=8, spread=spread) for s in (1, 2))
+        found = compare(*sides)
+        assert found.verdict == UNDETERMINED
+        return found.needed_streams
+
+    assert needed(0.6) / needed(0.3) == pytest.approx(4, rel=0.2)
+
+
+def test_not_significant_is_not_equivalent(counted):
+    found = compare(*(with_totals(counted, 3.0, 20.0, seed=s, streams=8, spread=0.3) for s in (3, 4)))
+    assert found.acceptance_length.low < 1 < found.acceptance_length.high
+    assert found.acceptance_length.verdict == UNDETERMINED
+
+
+def test_unlike_recordings_are_refused(counted):
+    cold = replace(counted, conditions={"model": "m", "temperature": 0.0})
+    hot = replace(counted, conditions={"model": "m", "temperature": 0.7})
+    with pytest.raises(InputError, match="temperature"):
+        compare(cold, hot)
+    assert [f.code for f in compare(cold, hot, allow_mismatch=True).findings] == ["C001"]
+    assert compare(cold, replace(counted, conditions={"engine": "other"})).findings == ()
+
+
+def test_one_stream_a_side_uses_its_own_interval(counted):
+    one = fingerprint(simulate(WORLDS["H0"].service, tokens=600, seed=3).without_truth())
+    found = compare(one, one)
+    assert {f.code for f in found.findings} == {"C003"}
+    assert found.acceptance_length.method == "interval of each recording"
+    assert found.step_ms.ratio == 1.0
+
+
+def test_a_buffer_leaves_only_the_rate():
+    hidden = fingerprint(simulate(WORLDS["J_flush100"].service, tokens=600, seed=1).without_truth())
+    seen = fingerprint(simulate(WORLDS["H0"].service, tokens=600, seed=1).without_truth())
+    found = compare(seen, hidden)
+    assert found.acceptance_length is None
+    assert found.tokens_per_s is not None
+    assert found.verdict == UNDETERMINED
+    assert "C002" in {f.code for f in found.findings}
+
+
+def test_the_contract(counted):
+    made = compare(counted, counted).to_dict()
+    assert made["schema"] == "specsonar.comparison/1"
+    assert set(made["step_ms"]) == {"ratio", "low", "high", "level", "method", "verdict"}
+    assert made["base"]["verdict"] == SPECULATIVE
+    assert made["needed"] is None
+    assert made["margin"] == 0.03
