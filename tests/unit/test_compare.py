@@ -67,7 +67,7 @@ def test_the_need_grows_with_the_square_of_the_noise(counted):
         assert found.verdict == UNDETERMINED
         return found.needed_streams
 
-    assert needed(0.6) / needed(0.3) == pytest.approx(4, rel=0.2)
+    assert needed(0.4) / needed(0.2) == pytest.approx(4, rel=0.2)
 
 
 def test_not_significant_is_not_equivalent(counted):
