@@ -206,8 +206,10 @@ class Http1:
     def _head(self, t_ns: int, exchange: Exchange, event: h11.Response) -> None:
         headers = lower(event.headers)
         check(headers, self._limits)
+        if exchange.method == "CONNECT" and event.status_code < 300:
+            return  # the tunnel comes next
         exchange.response(t_ns, event.status_code, headers)
-        if exchange is self._offer and not (exchange.method == "CONNECT" and event.status_code < 300):
+        if exchange is self._offer:
             self._offer = None  # refused
             self.sent(t_ns, b"")
 
