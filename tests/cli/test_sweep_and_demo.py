@@ -59,16 +59,16 @@ def test_a_sweep_needs_a_preset(run):
 
 
 def test_demo_shows_truth_beside_inference_and_how_to_repeat_it(run, fake, sample):
-    result = run("demo", "--seed", 11)
+    result = run("demo", "--virtual", "--seed", 11)
     assert (result.exit_code, result.stderr) == (0, "")
     assert sample.sentence in result.stdout
-    assert "specsonar demo --seed 11" in result.stdout
+    assert "specsonar demo --seed 11 --virtual" in result.stdout
     rows = [line.split() for line in result.stdout.splitlines() if line.startswith(("verdict", "max burst"))]
     assert {row[-1] for row in rows} <= {"✓", "✗"}
 
 
 def test_demo_draws_a_new_seed_each_time(run, fake):
-    shown = {next(line for line in run("demo").stdout.splitlines() if "seed" in line) for _ in range(4)}
+    shown = {next(line for line in run("demo", "--virtual").stdout.splitlines() if "seed" in line) for _ in range(4)}
     assert len(shown) > 1
 
 
@@ -77,6 +77,6 @@ def test_demo_on_an_ascii_stream_uses_words(run, fake):
 
     from specsonar.cli.app import cli
 
-    result = CliRunner(charset="ascii").invoke(cli, ["demo", "--seed", "11"])
+    result = CliRunner(charset="ascii").invoke(cli, ["demo", "--virtual", "--seed", "11"])
     assert result.stdout_bytes.isascii()
     assert "yes" in result.stdout
