@@ -195,4 +195,4 @@ def test_explain_as_json(run):
 
 
 def test_explain_names_near_codes(run):
-    assert "I002" in run("explain", "I02").stderr
+    assert "V002" in run("explain", "V02").stderr

@@ -322,7 +322,7 @@ def test_counters_are_a_report_and_no_recording() -> None:
     report = found.meta["server_report"]
     assert found.streams == () and report["draft_length"] == 3
     assert report["acceptance_length"] == pytest.approx(191 / 71)
-    with pytest.raises(InputError, match="acceptance length by the server 2.69"):
+    with pytest.raises(InputError, match=r"acceptance length by the server 2\.69"):
         read(io.BytesIO(METRICS))
 
 
