@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import threading
 
@@ -68,7 +69,8 @@ def test_a_process_of_its_own_tells_the_same():
         texts = [post(s, "/completion", prompt="x", n_predict=30).json()["content"] for s in (apart, here)]
         assert texts[0] == texts[1]
     assert apart.truth == here.truth
-    assert apart.timing().events == 0  # nothing was streamed
+    assert apart.timing().events == here.timing().events == 0  # nothing was streamed
+    assert math.isnan(apart.timing().median_us)
 
 
 def test_same_seed_same_answer_and_each_request_another():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import socket
 import subprocess
 import sys
@@ -176,7 +177,8 @@ class Server:
 
     def timing(self) -> Timing:
         """How late the server's own events were."""
-        return Timing(**self._ask("timing"))
+        # JSON has no NaN; what a process tells has None in its place.
+        return Timing(**{name: math.nan if value is None else value for name, value in self._ask("timing").items()})
 
     def sent_times(self) -> list[Sent]:
         """When each event of each stream was due and was handed to the socket."""
