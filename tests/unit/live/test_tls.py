@@ -34,6 +34,24 @@ def test_https_keeps_alive_and_is_recorded_as_plaintext(keeper, host, certificat
     assert tap.log[-1][0] == "closed"
 
 
+def test_polling_takes_nothing_from_a_handshake(keeper, host, certificates, trusting):
+    server = host(answer, certificates[1])
+    bodies = []
+
+    def one():
+        with capture.client(verify=trusting) as client:
+            bodies.append(client.get(server.url).content)
+
+    with Capture(keeper) as capture:
+        threads = [threading.Thread(target=one) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            capture.poll()
+    assert [body.count(b"data: ") for body in bodies] == [5] * 10
+    assert [tap.bytes("received") for tap in keeper.taps] == [HEAD + b"".join(EVENTS) + END] * 10
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_stamps_inside_tls_are_those_of_the_ciphertext(keeper, host, certificates, trusting, version):
     """Everything is opened at the end, in one go; the times are still those of the single reads."""

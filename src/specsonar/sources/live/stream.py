@@ -42,7 +42,8 @@ class Stream(httpcore2.NetworkStream):
         self._lock = threading.Lock()
         self._buffer = bytearray()
         self._error: OSError | None = None
-        self._ended = self._closed = self._untapped = self._spoke = False
+        self._ended = self._closed = self._untapped = False
+        self._speaking = False  # from the first write on, until TLS takes over what comes
         self.notes: deque[Note] = deque()
         self._noted = 0
         self.handed = 0
@@ -72,10 +73,10 @@ class Stream(httpcore2.NetworkStream):
         """Send all of it; raises WriteTimeout or WriteError."""
         if not buffer:
             return
-        if not self._spoke:
-            # A proxy that is asked for a tunnel is not the service.
-            self._spoke, self._untapped = True, buffer.startswith(b"CONNECT ")
         with self._lock:
+            if not self._speaking:
+                # A proxy that is asked for a tunnel is not the service.
+                self._speaking, self._untapped = True, buffer.startswith(b"CONNECT ")
             self._note(SENT, time.perf_counter_ns(), bytes(buffer))
         try:
             self._layer.push(buffer, Deadline(timeout))
@@ -101,13 +102,15 @@ class Stream(httpcore2.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
         """The same connection inside TLS; raises ConnectTimeout or ConnectError."""
-        layer = Tls(self._layer, ssl_context, server_hostname)
+        with self._lock:
+            self._speaking = False
         try:
+            layer = Tls(self._layer, ssl_context, server_hostname)
             layer.handshake(Deadline(timeout))
         except TimedOut:
             self.close()
             raise httpcore2.ConnectTimeout("no TLS handshake in time") from None
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name that no certificate could have
             self.close()
             raise httpcore2.ConnectError(str(error)) from error
         inner = Stream(layer, self._reader, self._opened)
@@ -133,9 +136,14 @@ class Stream(httpcore2.NetworkStream):
     # -- what the capture calls
 
     def collect(self) -> None:
-        """Take what the reader has; stop where the client or the recorder has not kept up, and the reader will."""
+        """Take what the reader has; stop where the client or the recorder has not kept up, and the reader will.
+
+        Any thread may call it. What belongs to a TLS handshake is left to the thread that shakes hands.
+        """
         with self._lock:
-            while not self._ended and len(self._buffer) <= BOUND and self._noted - self.handed <= BOUND:
+            while (
+                self._speaking and not self._ended and len(self._buffer) <= BOUND and self._noted - self.handed <= BOUND
+            ):
                 try:
                     read = self._layer.take()
                 except OSError as error:  # a TLS record that cannot be opened
