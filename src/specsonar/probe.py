@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from .errors import InputError, UsageError
 from .fingerprint import UNDETERMINED
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ MOST_STREAMS: Final = 10_000
 WARM_UP: Final = 24
 """Tokens of the first answer, which is not counted: it loads the model and shows which fields the server takes."""
 
-DEFAULT_WORKLOADS: Final = 4
+DEFAULT_WORKLOADS: Final = ("prose", "code", "json", "repeat")
 
 _SHOW_S: Final = 0.2
 _LOOK_S: Final = 2.0
@@ -99,8 +100,9 @@ class Settings:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def __post_init__(self) -> None:
-        from .errors import UsageError
+        from .sources.dialing.workloads import prompts
 
+        prompts(self.workloads or DEFAULT_WORKLOADS, 0)
         for name, low, high in (
             ("streams", 1, MOST_STREAMS), ("tokens", 2, 1_000_000), ("concurrency", 1, 1_000), ("budget", 2, 10**9),
             ("temperature", 0.0, 100.0), ("seed", 0, 2**63 - 1), ("until", 0.001, 1.0), ("timeout", 0.1, 86_400.0),
@@ -194,11 +196,17 @@ class _Probing:
         manner = dial.warm_up(way, target, replace(questions[0], tokens=min(WARM_UP, s.tokens)), self.tell)
         trace, session = self._record(way, target, manner, questions)
         if not trace.events:
-            raise session.errors[-1] if session.errors else KeyboardInterrupt
+            if session.ended == "interrupted":
+                raise KeyboardInterrupt
+            raise session.errors[-1] if session.errors else dial.nothing(target, trace, way.secrets)
         from .fit import fingerprint  # slow to import, and of no use before there is something to look at
 
         trace = dial.hidden(trace, way.secrets)
-        return Probe(trace, fingerprint(trace, level=self.level), session.ended, tuple(session.errors))
+        try:
+            answer = fingerprint(trace, level=self.level)
+        except InputError as error:
+            raise InputError(error.message, "the answers came all at once: are they cached, or held back?") from None
+        return Probe(trace, answer, session.ended, tuple(session.errors))
 
     def _questions(self, target: Target) -> list[Question]:
         from .sources.dialing import workloads
@@ -209,7 +217,7 @@ class _Probing:
         if s.prompts:
             texts = [s.prompts[number % len(s.prompts)] for number in range(count)]
         else:
-            texts = [p.text for p in workloads.prompts(s.workloads or tuple(workloads.WORKLOADS), count)]
+            texts = [p.text for p in workloads.prompts(s.workloads or DEFAULT_WORKLOADS, count)]
         return [
             # one seed for all would make equal answers of equal prompts
             Question(text, s.tokens, target.model, s.temperature, None if s.seed is None else s.seed + number)
@@ -230,7 +238,6 @@ class _Probing:
         self.tell(line)
 
     def _record(self, way: Way, target: Target, manner: Manner, questions: Sequence[Question]) -> tuple[Trace, Session]:
-        from .errors import InputError
         from .sources.dialing.dial import headers
         from .sources.dialing.session import Session
         from .sources.keeper import Keeper
@@ -281,7 +288,6 @@ class _Watching:
 
     def _fit(self, session: Session) -> bool:
         """Make a new estimate, unless there is nothing new."""
-        from .errors import InputError
         from .sources.dialing.session import complete
         from .sources.live.capture import KERNEL
 
@@ -308,7 +314,7 @@ class _Watching:
         s = self._settings
         assert s.until is not None
         found = self._estimate
-        turns = len(s.prompts) if s.prompts else len(s.workloads) or DEFAULT_WORKLOADS
+        turns = len(s.prompts) if s.prompts else len(s.workloads or DEFAULT_WORKLOADS)
         if found is None or found.verdict == UNDETERMINED or session.answered < turns:
             return False
         wanted = _wanted(found)

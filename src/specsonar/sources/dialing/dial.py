@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ...errors import ConnectionFailed, SpecsonarError, UsageError
+from ...errors import ConnectionFailed, UsageError
 from ...trace import COUNTED, ONE_EACH, Trace
 from ..keeper import Keeper
 from ..live import Capture
 from . import keys
 from .address import Address
 from .find import Target, find
-from .line import PLAIN, Line
+from .line import PLAIN, Line, shown
 from .manner import Manner
 from .routes import ROUTES, Question, by_path
 from .session import Session
@@ -151,15 +151,17 @@ def _listen(found: Way, target: Target, manner: Manner, question: Question) -> T
         raise session.errors[-1]
     trace = keeper.trace()
     if not trace.events:
-        raise _nothing(target, trace, line)
+        raise nothing(target, trace, found.secrets)
     return trace
 
 
-def _nothing(target: Target, trace: Trace, line: Line) -> SpecsonarError:
-    """The error for an answer without tokens: with the server's words, where it sent any."""
+def nothing(target: Target, trace: Trace, secrets: keys.Secrets) -> ConnectionFailed:
+    """The error for answers without a token: with the server's words, where it sent any."""
     said = next((f.message for f in trace.findings if f.code == "I007"), "")
     text = f"{target.address.origin} answers {target.route.name} without a single token"
-    return ConnectionFailed(f"{text} ({line.shown(said)})" if said else text, "check the URL, --dialect and --model")
+    return ConnectionFailed(
+        f"{text} ({shown(said, secrets)})" if said else text, "check the URL, --dialect and --model"
+    )
 
 
 def hidden(trace: Trace, secrets: keys.Secrets) -> Trace:

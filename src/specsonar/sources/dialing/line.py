@@ -159,14 +159,19 @@ class Line:
 
     def shown(self, text: str) -> str:
         """Foreign text on one line, short and without the key."""
-        line = " ".join("".join(c if c.isprintable() else " " for c in self.secrets.hide(text)).split())
-        return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+        return shown(text, self.secrets)
 
     def _redirected(self, response: httpx2.Response) -> ConnectionFailed:
         target = self.shown(response.headers.get("location", "nowhere").partition("?")[0])
         return ConnectionFailed(
             f"{self.address.origin} redirects to {target}", "redirects are not followed; give that URL"
         )
+
+
+def shown(text: str, secrets: Secrets) -> str:
+    """Foreign text on one line, short and without the key."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in secrets.hide(text)).split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
 
 def within(seconds: float, what: Callable[[], T], late: Callable[[], Exception]) -> T:
