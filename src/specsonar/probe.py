@@ -238,6 +238,9 @@ class _Probing:
         self.tell(line)
 
     def _record(self, way: Way, target: Target, manner: Manner, questions: Sequence[Question]) -> tuple[Trace, Session]:
+        import httpx2
+
+        from .sources.dialing.counters import Counters
         from .sources.dialing.dial import headers
         from .sources.dialing.session import Session
         from .sources.keeper import Keeper
@@ -247,7 +250,8 @@ class _Probing:
         s = self.settings
         meta = {"format": "specsonar probe", "clock": "monotonic", "service": target.address.origin}
         writer = None if self.output is None else Writer(self.output, meta=meta, hide=way.secrets.hide_bytes)
-        with Keeper(writer) as keeper:
+        with Keeper(writer) as keeper, httpx2.Client(**way.options) as other:
+            counters = Counters(way.line(other, headers(target, way.key)))
             with Capture(keeper) as capture, capture.client(**way.options) as client:
                 session = Session(
                     way.line(client, headers(target, way.key)), target.url, manner, questions,
@@ -259,8 +263,13 @@ class _Probing:
                     session.ended = "failed"
                     session.errors.append(error)
             keeper.note(capture.findings)
+            told, note = counters.report(keeper.trace())
+            if told is not None:
+                keeper.meta["server_report"] = told
+            if note:
+                self.tell(note)
             trace = keeper.trace()
-        return replace(trace, meta=meta), session
+        return replace(trace, meta=meta | dict(trace.meta)), session
 
 
 class _Watching:

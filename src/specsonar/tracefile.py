@@ -6,7 +6,7 @@
     {"blind":0,"from_ns":...,"to_ns":...}                               nothing could be received
     {"end":0,"total_tokens":...,"count_source":...,"server_report":...} the answer is complete
     {"truth":0,"value":{...}}                                           from a simulator only
-    {"close":{"streams":1,"events":1},"findings":[...]}                 the recording is complete
+    {"close":{"streams":1,"events":1},"findings":[...],"meta":{...}}    the recording is complete
 
 An event is written when it arrives, before the whole answer has told what it was. So an `end` line may bring `tokens`,
 one count for each event of its stream as they stand in the file: it replaces what was written, and 0 means that the
@@ -201,13 +201,15 @@ class Writer:
         if one.truth is not None:
             self.truth(number, one.truth)
 
-    def close(self, *, complete: bool = True, findings: Iterable[Finding] = ()) -> None:
+    def close(
+        self, *, complete: bool = True, findings: Iterable[Finding] = (), meta: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the `close` line, unless the recording is not `complete`, and close what was opened here.
 
-        `findings` is what was noticed while recording and belongs to no stream.
+        `findings` is what was noticed while recording and belongs to no stream, `meta` what became known with its end.
         """
         if complete:
-            notes = {"findings": [f.to_dict() for f in findings]}
+            notes = {"findings": [f.to_dict() for f in findings], "meta": meta}
             self._control({"close": {"streams": self._streams, "events": self._events}, **notes})
         with self._told(), contextlib.ExitStack() as last:
             if self._raw is not None:  # closed even where nothing more can be written

@@ -48,6 +48,7 @@ class _End(msgspec.Struct):
 
 class _Close(msgspec.Struct):
     findings: list[dict[str, str]] = []
+    meta: Control = {}
 
 
 class _Blind(msgspec.Struct):
@@ -78,6 +79,10 @@ class _Part:
     blind: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     rows: list[npt.NDArray[np.int64]] = field(default_factory=list)
     closed: _Close | None = None
+
+    def meta(self) -> Control:
+        """What holds for all streams, as known at the end."""
+        return self.header.meta | (self.closed.meta if self.closed else {})
 
     def findings(self) -> list[Finding]:
         """What was noticed before, during and after the recording, in this order."""
@@ -218,7 +223,7 @@ class _Loader:
             )
         if lost:
             findings.append(finding("I004", f"{self.name}: {lost} events of streams that were never opened left out"))
-        meta = {k: v for part in reversed(self.parts) for k, v in part.header.meta.items()}
+        meta = {k: v for part in reversed(self.parts) for k, v in part.meta().items()}
         return Trace(tuple(streams), meta, tuple(findings))
 
 

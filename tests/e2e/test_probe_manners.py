@@ -312,3 +312,42 @@ def test_settings_that_cannot_be(settings, said):
     with Scripted(lambda r: answer()) as server, pytest.raises(UsageError, match=said):
         ask(server, **settings)
     assert server.posts == []
+
+
+def counting(tokens):
+    """Pages of a server whose `/metrics` grow by `tokens` between two readings."""
+    read = []
+
+    def get(request):
+        if request.path != "/metrics":
+            return None
+        read.append(1)
+        n = len(read) * tokens
+        text = f"vllm:generation_tokens_total {n}\nvllm:spec_decode_num_drafts_total {n // 3}\n"
+        text += f"vllm:spec_decode_num_draft_tokens_total {n}\nvllm:spec_decode_num_accepted_tokens_total {n // 2}\n"
+        return f"HTTP/1.1 200 OK\r\ncontent-length: {len(text)}\r\n\r\n{text}".encode()
+
+    return get
+
+
+def test_counters_of_the_server_are_a_second_report(tmp_path):
+    path = tmp_path / "t.jsonl"
+    with Scripted(lambda r: answer(), counting(2 * TOKENS)) as server:
+        found = ask(server, output=path)
+    report = found.trace.meta["server_report"]
+    assert (report["drafted"], report["accepted"]) == (2 * TOKENS, TOKENS)
+    assert specsonar.read(path).meta["server_report"] == report
+
+
+def test_counters_that_count_others_too_are_not_used():
+    said = []
+    with Scripted(lambda r: answer(), counting(5 * TOKENS)) as server:
+        found = ask(server, tell=said.append)
+    assert "server_report" not in found.trace.meta
+    assert "others were served too" in said[-1]
+
+
+def test_no_counters_are_no_error():
+    with Scripted(lambda r: answer()) as server:
+        assert "server_report" not in ask(server).trace.meta
+    assert [r.path for r in server.requests].count("/metrics") == 1

@@ -211,6 +211,25 @@ def test_findings_made_while_recording_travel_in_the_close_line(tmp_path: Path) 
     assert read(tmp_path / "x.jsonl").findings == (finding("I002", "guessed"),)
 
 
+def test_what_became_known_with_the_end_travels_in_the_close_line(tmp_path: Path) -> None:
+    writer = tracefile.Writer(tmp_path / "t.jsonl", meta={"clock": "monotonic", "known": "before"})
+    writer.close(meta={"known": "after", "counted": 7})
+    assert dict(read(tmp_path / "t.jsonl").meta) | {"known": "after", "counted": 7, "clock": "monotonic"} == dict(
+        read(tmp_path / "t.jsonl").meta
+    )
+
+
+def test_what_must_not_reach_the_file_is_taken_out_of_its_lines(tmp_path: Path) -> None:
+    hide = lambda line: line.replace(b"secret", b"[key]")  # noqa: E731
+    with tracefile.Writer(tmp_path / "t.jsonl.gz", meta={"a": "my secret"}, hide=hide) as writer:
+        number = writer.stream("a secret stream")
+        writer.event(number, 5, 1)
+        writer.end(number, meta={"model": "secret"})
+    trace = read(tmp_path / "t.jsonl.gz")
+    assert trace.meta["a"] == "my [key]"
+    assert (trace.streams[0].name, trace.streams[0].meta["model"]) == ("a [key] stream", "[key]")
+
+
 def test_every_old_version_has_an_upgrade() -> None:
     assert set(tracefile.UPGRADE) == set(range(1, tracefile.VERSION))
 

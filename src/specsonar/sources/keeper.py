@@ -88,6 +88,7 @@ class Keeper:
     ----------
     streams, events : how many of each were recorded so far.
     findings : what was noticed, at most `MOST_FINDINGS` of it.
+    meta : what holds for all streams and became known on the way.
 
     Use it in a `with` block. When the block ends with an error the file is not called complete.
 
@@ -101,6 +102,7 @@ class Keeper:
         self.streams = 0
         self.events = 0
         self.findings: list[Finding] = []
+        self.meta: dict[str, Any] = {}
         self._keep = keep
         self._file = _File(writer)
         self._retired: list[_File] = []
@@ -130,7 +132,7 @@ class Keeper:
     def trace(self) -> Trace:
         """What was recorded so far and is still kept, with the answers that are running as far as they came."""
         running = [one for tap in self._taps for answer in tap.running for one in answer.streams()[0].values()]
-        return Trace((*self._ended, *(one for one in running if len(one))), {}, tuple(self.findings))
+        return Trace((*self._ended, *(one for one in running if len(one))), dict(self.meta), tuple(self.findings))
 
     def close(self, *, complete: bool = True) -> None:
         """End what is running and close the file; it says that it is whole when the recording is `complete`."""
@@ -139,7 +141,7 @@ class Keeper:
         self._close_retired()
         if writer := self._file.writer:
             self._file.writer = None
-            writer.close(complete=complete, findings=self._for_close)
+            writer.close(complete=complete, findings=self._for_close, meta=self.meta or None)
 
     def __enter__(self) -> Self:
         return self
