@@ -69,6 +69,7 @@ def _parts(found: Checkup) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from ..render.rows import clean
+    from ..render.terminal import finding_lines
 
     yield _table("this machine", _machine(found))
     if found.service is not None:
@@ -79,9 +80,7 @@ def _parts(found: Checkup) -> Iterator[RenderableType]:
     if found.findings:
         yield Text()
     for one in found.findings:
-        yield Text(f"{one.code} {clean(one.message)}", style="yellow" if one.severity == "warning" else "cyan")
-        if one.hint:
-            yield Text(f"     {clean(one.hint)}", style="dim")
+        yield from finding_lines(one)
 
 
 def _sentence(found: Checkup) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+import httpx2
 import numpy as np
 
 from ..findings import finding
@@ -14,6 +15,7 @@ from ..fingerprint import Finding
 from ..sources.dialing import address, dial
 from ..sources.dialing.call import Call
 from ..sources.dialing.find import Target
+from ..sources.dialing.line import Line, limited, within
 from ..sources.dialing.manner import Manner
 from ..sources.dialing.routes import Question
 from ..sources.live import Capture
@@ -124,11 +126,7 @@ def _round_trips(way: dial.Way, target: Target) -> Service:
     with Capture(keeper) as capture, capture.client(**way.options) as client:
         line = way.line(client, dial.headers(target, way.key))
         for _ in range(_ROUNDS):
-            with line.opened("GET", f"{way.address.origin}/health") as response:
-                response.read()
-                inside = response.extensions["network_stream"].get_extra_info("ssl_object")
-                http, tls = response.http_version, inside.version() if inside else None
-                told = {k: line.shown(response.headers[k])[:_LONGEST] for k in _TOLD if k in response.headers}
+            http, tls, told = within(line.timeout, lambda: _look(client, line), line.silent)
     trips = np.concatenate([ear.round_trips_ns() for ear in keeper.ears]) / 1e6
     later = trips[1:]  # the first one may have opened something at the other end
     low, high = np.quantile(later, (0.16, 0.84))
@@ -136,6 +134,18 @@ def _round_trips(way: dial.Way, target: Target) -> Service:
         way.address.origin, target.route.name, target.model, http, tls, told, spread(later),
         float(high - low) / 2, None,
     )  # fmt: skip
+
+
+def _look(client: httpx2.Client, line: Line) -> tuple[str, str | None, dict[str, str]]:
+    """One small GET: versions of HTTP and TLS, and what the server calls itself."""
+    try:
+        with client.stream("GET", f"{line.address.origin}/health", headers=dict(line.headers)) as response:
+            limited(response)
+            inside = response.extensions["network_stream"].get_extra_info("ssl_object")
+            told = {k: line.shown(response.headers[k])[:_LONGEST] for k in _TOLD if k in response.headers}
+            return response.http_version, inside.version() if inside else None, told
+    except httpx2.HTTPError as error:
+        raise line.told(error) from None
 
 
 def _burst(way: dial.Way, target: Target) -> Burst:

@@ -98,7 +98,7 @@ def _parts(fingerprint: Fingerprint, width: int, unicode: bool, methods: bool) -
         yield from _flowed("server says", [f"{key} {value}" for key, value in said], ", ", width)
     if fingerprint.findings:
         yield Text()
-        yield from (part for f in fingerprint.findings for part in _finding(f))
+        yield from (part for f in fingerprint.findings for part in finding_lines(f))
     yield Text()
     yield from _flowed("", basis(fingerprint), " | ", width)
 
@@ -184,7 +184,8 @@ def weight(value: float) -> str:
     return f"{value * 100:.1f}%" if 0 < value < 1 else f"{value * 100:.0f}%"
 
 
-def _finding(finding: Finding) -> Iterator[RenderableType]:
+def finding_lines(finding: Finding) -> Iterator[RenderableType]:
+    """A finding, and below it what to do."""
     head = Text(f"{finding.severity} ", style=SEVERITY.get(finding.severity, "bold"))
     head.append(f"{finding.code} ", style="bold")
     head.append(clean(finding.message), style="default")

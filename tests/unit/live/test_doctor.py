@@ -251,6 +251,18 @@ def test_a_url_is_asked_cheap_things_only(host):
     assert 0 < found.round_trip_ms["p50"] <= found.round_trip_ms["max"]
 
 
+def test_an_endless_answer_to_a_small_question_is_given_up(host):
+    def endless(connection):
+        request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+    with pytest.raises(SpecsonarError, match="said nothing"):
+        visit(host(endless).url, burst=False, model=None, key_env=None, timeout=0.3, tell=pytest.fail)
+
+
 def burst_of(host, stream):
     said = []
     found = visit(host(service(stream)).url, burst=True, model=None, key_env=None, timeout=20, tell=said.append)
