@@ -35,6 +35,12 @@ Floats = npt.NDArray[np.float64]
 
 _LATEST: Final = 4e9  # seconds; later times are not times
 
+SAME_S: Final = 2e-9
+"""Gaps that a tool made from one quotient differ by rounding only; measured neighbours by some 100 us."""
+
+_TICK_S: Final = 10e-6
+_FEWEST_EVEN: Final = 8
+
 # Gaps far below the mean are bursts; a stray one, a late packet, is none.
 _IN_BURST: Final = 0.15
 _SOME: Final = 0.2
@@ -105,6 +111,22 @@ def counted(t_ns: IntArray, total: int | None, counts: npt.ArrayLike | None = No
     return unknown, ASSUMED_ONE if bursts else NOT_SAID
 
 
+def spread_evenly(after_s: Floats) -> bool:
+    """Whether a tool spread events evenly over an interval: one gap, the same to the nanosecond, for half of them.
+
+    A coarse clock repeats gaps, too, but then they are multiples of its tick; 10 us and more are taken for one.
+    """
+    gaps = np.diff(after_s)
+    if gaps.size < _FEWEST_EVEN - 1:
+        return False
+    ends = np.append(np.flatnonzero(np.abs(np.diff(gaps)) > SAME_S), gaps.size - 1)
+    lengths = np.diff(np.concatenate(([-1], ends)))
+    longest = int(np.argmax(lengths))
+    gap = float(gaps[ends[longest]])
+    off_tick = abs(gap / _TICK_S - round(gap / _TICK_S)) * _TICK_S > SAME_S
+    return gap > SAME_S and off_tick and bool(2 * lengths[longest] >= after_s.size)
+
+
 def nanoseconds(seconds: float | None) -> int | None:
     """A time in seconds as integer nanoseconds."""
     return None if seconds is None else round(seconds * 1e9)
@@ -154,6 +176,7 @@ class Gathered:
     streams : what was kept; after `MAX_EVENTS` events nothing more.
     findings : what was noticed.
     failed : requests that the tool marks as failed.
+    made_up : requests whose times are no evidence, since the tool spread them evenly.
     bad : how many requests or lines were not as they should be; `first_bad` says which was the first.
     """
 
@@ -162,6 +185,7 @@ class Gathered:
         self.streams: list[Stream] = []
         self.findings: list[Finding] = []
         self.failed = 0
+        self.made_up = 0
         self.bad = 0
         self.first_bad = ""
         self.cut = False
@@ -248,7 +272,13 @@ class Gathered:
         report: Mapping[str, Any] | None = None,
         tick_ns: int | None = None,
     ) -> None:
-        """A stream of events `after_s` seconds after `start_ns`, which is the time of the request if it was `sent`."""
+        """A stream of events `after_s` seconds after `start_ns`, which is the time of the request if it was `sent`.
+
+        Times that were made up are counted and not kept.
+        """
+        if spread_evenly(after_s):
+            self.made_up += 1
+            return
         start = start_ns or 0
         times = start + np.rint(after_s * 1e9).astype(np.int64)
         tokens, source = counted(times, total, counts)
@@ -280,6 +310,10 @@ class Gathered:
             notes.append(finding("I001", f"{name} is not JSON from byte {parts.defect} on"))
         if self.failed:
             notes.append(finding("I007", f"{name}: {self.failed} requests failed and were left out"))
+        if self.made_up:
+            of = f"{self.made_up} of {self.made_up + len(self.streams)} requests"
+            notes.append(finding("I012", f"{name}: the times of {of} are spread evenly, not measured"))
+            meta = meta if self.streams else {HOLDS: {}} | meta
         if self.bad:
             notes.append(finding("I004", f"{name}: {self.bad} left out, the first is {self.first_bad}"))
         if self._fell:

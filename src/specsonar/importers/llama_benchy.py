@@ -12,9 +12,8 @@ import msgspec
 import numpy as np
 
 from ..bytefile import ByteFile
-from ..findings import finding
 from ..trace import IntArray, Trace
-from .gather import HOLDS, Floats, Gathered, decoded, floats, no_times, refuse_gaps
+from .gather import HOLDS, SAME_S, Floats, Gathered, decoded, floats, no_times, refuse_gaps, spread_evenly
 from .jsonparts import EACH, Parts
 from .sniff import has
 
@@ -24,11 +23,6 @@ KEYS: Final = ("latency_mode", "benchmarks", "pp_throughput", "requests_throughp
 
 _SERIES: Final = ("benchmarks", EACH, "requests_throughput_over_time", EACH, EACH)
 _MEANS: Final = ("benchmarks", EACH, "tg_throughput")
-_SAME_S: Final = 2e-9
-"""Gaps of one chunk differ by rounding only; measured ones of neighbouring chunks by some 100 us."""
-
-_MADE_UP: Final = 0.5
-_FEWEST: Final = 8
 
 
 def sniff(head: bytes) -> float:
@@ -46,7 +40,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     refuse_gaps(gaps)
     gathered = Gathered(source)
     parts = Parts(source, [_SERIES, _MEANS])
-    made_up, series, rate = 0, 0, None
+    series, rate = 0, None
     for _, path, raw in parts:
         if path == _MEANS:
             mean = decoded(raw)
@@ -57,10 +51,10 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         if times is None:
             gathered.skip(f"request {series}")
             continue
-        first, gap, counts = chunks(times)
-        if times.size >= _FEWEST and counts.size and counts.max() >= _MADE_UP * times.size:
-            made_up += 1
+        if spread_evenly(times):
+            gathered.made_up += 1
             continue
+        first, gap, counts = chunks(times)
         after = np.concatenate(([0.0], np.cumsum(gap)))
         gathered.add_times(
             after, sent=False, total=times.size, counts=np.concatenate(([first], counts)), meta={"client": NAME}
@@ -70,11 +64,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             source, "keeps mean rates only", "run llama-benchy with --save-all-throughput-timeseries",
             holds={"tokens per second": rate},
         )  # fmt: skip
-    if made_up:
-        gathered.findings.append(
-            finding("I012", f"{source.name}: the tokens of {made_up} of {series} requests are spread evenly over time")
-        )
-    return gathered.trace(parts, **({HOLDS: {"tokens per second": rate}} if made_up == series else {}))
+    return gathered.trace(parts, **({} if gathered.streams or rate is None else {HOLDS: {"tokens per second": rate}}))
 
 
 def _times(points: Any) -> Floats | None:
@@ -91,9 +81,9 @@ def chunks(times: Floats) -> tuple[int, Floats, IntArray]:
     (2, array([2, 1]))
     """
     gaps = np.diff(times)
-    first = 1 + int(np.argmax(np.append(gaps, 1.0) > _SAME_S))
+    first = 1 + int(np.argmax(np.append(gaps, 1.0) > SAME_S))
     gaps = gaps[first - 1 :]
     if not gaps.size:
         return first, gaps, np.empty(0, np.int64)
-    begins = np.flatnonzero(np.concatenate(([True], np.abs(np.diff(gaps)) > _SAME_S)))
+    begins = np.flatnonzero(np.concatenate(([True], np.abs(np.diff(gaps)) > SAME_S)))
     return first, np.add.reduceat(gaps, begins), np.diff(np.append(begins, gaps.size))

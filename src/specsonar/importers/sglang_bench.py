@@ -17,6 +17,7 @@ from ..trace import Trace
 from ..wire.dialects.report import made
 from .gather import Floats, Gathered, count_at, decoded, floats, no_times, number_at, refuse_gaps
 from .jsonparts import EACH, Parts
+from .runs import Run
 from .sniff import has
 
 NAME: Final = "SGLang bench_serving"
@@ -43,42 +44,43 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     refuse_gaps(gaps)
     gathered = Gathered(source)
     parts = Parts(source, _WANTED)
-    run, values, rows, details = 0, dict[str, Any](), list[Floats | None](), False
+    number, run, details = 0, Run(), False
     for document, path, raw in parts:
-        if document != run:
-            _finish(values, rows, gathered)
-            run, values, rows = document, {}, []
+        if document != number:
+            _finish(run, gathered)
+            number, run = document, Run()
         if path[0] == "itls":
+            run.take(floats(raw), gathered.room)
             details = True
-            rows.append(floats(raw))
         else:
-            values[path[0]] = decoded(raw)
+            run.values[path[0]] = decoded(raw)
     if not details and not parts.cut and parts.defect is None:
         return no_times(
             source,
             "keeps sums only, since it was saved without details",
             "run sglang.bench_serving with --output-details",
             holds={
-                "requests": number_at([values.get("completed")], 0),
-                "tokens": number_at([values.get("total_output_tokens")], 0),
+                "requests": number_at([run.values.get("completed")], 0),
+                "tokens": number_at([run.values.get("total_output_tokens")], 0),
             },
-            report=_report(values),
+            report=_report(run.values),
         )
-    _finish(values, rows, gathered)
+    _finish(run, gathered)
     return gathered.trace(parts)
 
 
-def _finish(values: Mapping[str, Any], rows: list[Floats | None], gathered: Gathered) -> None:
+def _finish(run: Run, gathered: Gathered) -> None:
     """Make the streams of one run."""
+    values = run.values
     backend = values.get("backend")
     unsaid = _report(values)  # it is that of the run, and goes with its first stream
-    errors, totals = values.get("errors"), values.get("output_lens")
+    totals = values.get("output_lens")
     meta = {"client": NAME, "backend": backend if isinstance(backend, str) else None}
     meta = {k: v for k, v in meta.items() if v is not None}
-    for index, row in enumerate(rows):
+    for index, row in enumerate(run.gaps):
         total = count_at(totals, index)
         counts = None
-        if number_at(totals, index) == 0 or (isinstance(errors, list) and index < len(errors) and errors[index]):
+        if run.failed(index):
             gathered.failed += 1
             continue
         if row is None:
@@ -92,6 +94,7 @@ def _finish(values: Mapping[str, Any], rows: list[Floats | None], gathered: Gath
             row, first_s=number_at(values.get("ttfts"), index), total=total, counts=counts, meta=meta, report=unsaid
         )
         unsaid = None
+    gathered.pass_over(run.passed_over)
 
 
 def chunks(each: Floats) -> tuple[Floats, Any]:

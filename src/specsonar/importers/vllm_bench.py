@@ -15,8 +15,9 @@ from ..bytefile import ByteFile
 from ..findings import finding
 from ..trace import Trace
 from ..wire.dialects.report import made
-from .gather import Floats, Gathered, count_at, decoded, floats, nanoseconds, no_times, number_at, refuse_gaps
+from .gather import Gathered, count_at, decoded, floats, nanoseconds, no_times, number_at, refuse_gaps
 from .jsonparts import EACH, Parts
+from .runs import Run
 from .sniff import has, missing
 
 NAME: Final = "vLLM bench serve"
@@ -58,11 +59,11 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     refuse_gaps(gaps)
     gathered = Gathered(source)
     parts = Parts(source, _WANTED)
-    run, kept, said = 0, _Run(), []
+    run, kept, said = 0, Run(), []
     for document, path, raw in parts:
         if document != run:
             said.append(_finish(kept, gathered, source))
-            run, kept = document, _Run()
+            run, kept = document, Run()
         if path[0] == "itls":
             kept.take(floats(raw), gathered.room)
         else:
@@ -80,28 +81,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     return gathered.trace(parts)
 
 
-class _Run:
-    """What was read of one run so far."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self.gaps: list[Floats | None] = []
-        self.events = 0
-        self.details = False
-        self.passed_over = 0
-
-    def take(self, gaps: Floats | None, room: int) -> None:
-        """The gaps of the next request, None where they are not readable; kept while there is room."""
-        self.details = True
-        events = 0 if gaps is None else gaps.size + 1
-        if self.events < room:
-            self.gaps.append(gaps)
-            self.events += events
-        else:
-            self.passed_over += events
-
-
-def _finish(run: _Run, gathered: Gathered, source: ByteFile) -> dict[str, Any]:
+def _finish(run: Run, gathered: Gathered, source: ByteFile) -> dict[str, Any]:
     """Make the streams of one run; what it says besides."""
     values = run.values
     report = _report(values)
@@ -111,7 +91,7 @@ def _finish(run: _Run, gathered: Gathered, source: ByteFile) -> dict[str, Any]:
     role = _role_chunks(run, values.get("output_lens"))
     for index, gaps in enumerate(run.gaps):
         first = number_at(values.get("ttfts"), index)
-        if _failed(values, index):
+        if run.failed(index):
             gathered.failed += 1
         elif gaps is None:
             gathered.skip(f"request {index + 1}")
@@ -131,13 +111,7 @@ def _finish(run: _Run, gathered: Gathered, source: ByteFile) -> dict[str, Any]:
     return {"details": run.details, "report": report, "holds": _holds(values)}
 
 
-def _failed(values: Mapping[str, Any], index: int) -> bool:
-    errors = values.get("errors")
-    told = isinstance(errors, list) and index < len(errors) and bool(errors[index])
-    return told or number_at(values.get("output_lens"), index) == 0
-
-
-def _role_chunks(run: _Run, totals: object) -> bool:
+def _role_chunks(run: Run, totals: object) -> bool:
     """Whether the client counted a chunk without a token as the first one."""
     good = [g for g in run.gaps if g is not None and g.size > 2]
     tiny = sum(bool(g[0] < _FIRST_GAP * np.median(g[1:])) for g in good)

@@ -373,3 +373,27 @@ def test_a_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     record = {"metadata": {"request_start_ns": 1, "request_end_ns": 2}, "metrics": {}, "pad": "x" * (3 << 20)}
     with pytest.raises(LimitError, match="line 1"):
         lines(record)
+
+
+# --- made-up times -----------------------------------------------------------------------------------------------
+
+
+def test_times_that_a_tool_spread_evenly_are_not_used() -> None:
+    measured, even = [0.0201, 0.0199, 0.0207, 0.0198] * 5, [1 / 70] * 20
+    mixed = load(bench([measured, even, [*measured[:4], *even]], totals=[99, 99, 99]))
+    assert len(mixed.streams) == 1 and codes(mixed) == ["I012"] and "2 of 3 requests" in mixed.findings[0].message
+    with pytest.raises(InputError, match="spread evenly, not measured"):
+        load(bench([even], totals=[99]))
+
+
+@pytest.mark.parametrize("gap", [0.02, 0.001, 0.00005, 0.0])
+def test_a_coarse_clock_is_no_tool(gap: float) -> None:
+    assert len(load(bench([[gap] * 20], totals=[99])).streams) == 1
+
+
+def test_as_many_events_as_are_kept_of_sglang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "MAX_EVENTS", 10)
+    row = [0.02, 0.021, 0.0205, 0.0195]
+    told = {"server_info": {}, "backend": "vllm", "request_throughput": 1.0, "accept_length": None}
+    trace = load({**told, "ttfts": [0.06] * 4, "output_lens": [9] * 4, "itls": [row] * 4})
+    assert [len(s) for s in trace.streams] == [5, 5] and "first 10 of 20 events" in trace.findings[0].message
