@@ -1,14 +1,14 @@
-"""What the readers of captures share: from answers, or from mere times and sizes, to the streams of a file."""
+"""What the readers of captures share: from answers to the streams of a file, and times as these files write them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from ..findings import finding
 from ..fingerprint import Finding
-from ..trace import NOT_SAID, TOTAL_ONLY, Stream, stream
+from ..trace import NOT_SAID, TOTAL_ONLY, Stream
 from ..wire.answer import Answer
 from .gather import Gathered
 
@@ -54,26 +54,6 @@ def _without_begin(one: Stream) -> Stream:
         return kept
     # the first count is of all that was sent before, too
     return replace(kept, t_ns=one.t_ns[1:], tokens=one.tokens[1:], read=one.read[1:], size=one.size[1:])
-
-
-def sizes_only(
-    reads: Sequence[tuple[int, int]],
-    name: str,
-    *,
-    start_ns: int | None = None,
-    resolution_ns: int | None = None,
-    meta: Mapping[str, Any] | None = None,
-) -> Stream:
-    """A stream of reads whose content was not recorded, from (nanoseconds, bytes) pairs."""
-    return stream(
-        [t_ns for t_ns, _ in reads],
-        size=[size for _, size in reads],
-        name=name,
-        count_source=NOT_SAID,
-        start_ns=start_ns,
-        resolution_ns=resolution_ns,
-        meta={"payloads": "sizes only", **(meta or {})},
-    )
 
 
 def say_sizes_only(gathered: Gathered, streams: int, why: str) -> None:

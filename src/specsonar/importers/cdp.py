@@ -22,8 +22,9 @@ from ..wire.body import Body
 from ..wire.conversation import Conversation
 from ..wire.dialects.said import table, whole
 from ..wire.limits import LIMITS
+from ..wire.recordsizes import sizes_only
 from ..wire.values import payload
-from .answers import add_answers, say_sizes_only, sizes_only, stamp_ns
+from .answers import add_answers, say_sizes_only, stamp_ns
 from .gather import MAX_EVENTS, Gathered, decoded, no_times, refuse_gaps
 from .har import message_bytes
 from .jsonparts import EACH, Parts
@@ -104,7 +105,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             add_answers(gathered, request.answers, 1000)
         elif len(request.reads) >= _FEWEST:
             only_sizes += 1
-            gathered.add(sizes_only(request.reads, gathered.name(), start_ns=request.start_ns, resolution_ns=1000))
+            t_ns, size = zip(*request.reads, strict=True)
+            gathered.add(sizes_only(t_ns, size, name=gathered.name(), start_ns=request.start_ns, resolution_ns=1000))
     say_sizes_only(gathered, only_sizes, "since the protocol told when bytes came and not which")
     if not gathered.streams:
         return no_times(

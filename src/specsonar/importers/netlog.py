@@ -18,7 +18,8 @@ from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.body import Body
 from ..wire.dialects.said import table, whole
-from .answers import LATEST, add_answers, say_sizes_only, sizes_only
+from ..wire.recordsizes import sizes_only
+from .answers import LATEST, add_answers, say_sizes_only
 from .gather import MAX_EVENTS, Gathered, decoded, no_times, refuse_gaps
 from .jsonparts import EACH, Parts
 from .sniff import has
@@ -86,7 +87,10 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             add_answers(gathered, [request.answer], _TICK_NS)
         elif len(reads) >= _FEWEST:
             only_sizes += 1
-            gathered.add(sizes_only(reads, gathered.name(), start_ns=request.start_ns, resolution_ns=_TICK_NS))
+            times, sizes = zip(*reads, strict=True)
+            gathered.add(
+                sizes_only(times, sizes, name=gathered.name(), start_ns=request.start_ns, resolution_ns=_TICK_NS)
+            )
     say_sizes_only(gathered, only_sizes, "since the log was made without raw bytes")
     if not gathered.streams:
         return no_times(

@@ -7,13 +7,14 @@ environment variable SSLKEYLOGFILE names. Without them, times and sizes of the e
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Final
 
 from ..bytefile import ByteFile
 from ..errors import FormatError
 from ..findings import finding
 from ..fingerprint import Finding
-from ..trace import Stream, Trace
+from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.flow import Flow, sender
 from ..wire.packet import known_link, segment
@@ -26,7 +27,7 @@ from .pcapfile import PCAP, PCAPNG, Capture
 NAME: Final = "packet capture"
 LOOKS: Final = "binary; pcap or pcapng, as tcpdump, Wireshark and dumpcap write them"
 
-_LARGEST_KEY_LOG: Final = 64 << 20
+_LARGEST_KEY_LOG: Final = 16 << 20
 
 
 def sniff(head: bytes) -> float:
@@ -54,8 +55,7 @@ class _Reading:
         self._gathered = Gathered(source)
         self._links: set[int] = set()
         self._packets = self._cut_short = 0
-        self._http = self._tls = self._holes = self._lost = 0
-        self._sizes: list[Stream] = []
+        self._http = self._tls = self._holes = self._lost = self._sizes = 0
 
     def trace(self) -> Trace:
         """All of it."""
@@ -73,9 +73,7 @@ class _Reading:
             elif (part := segment(link, data, length)) is not None and abs(t_ns) < LATEST:
                 flows.segment(t_ns, part)
         flows.finish()
-        for one in self._sizes:
-            self._gathered.add(one)
-        say_sizes_only(self._gathered, len(self._sizes), "since the connection is encrypted and its keys are not known")
+        say_sizes_only(self._gathered, self._sizes, "since the connection is encrypted and its keys are not known")
         if not self._gathered.streams:
             raise self._nothing()
         self._notice()
@@ -91,7 +89,9 @@ class _Reading:
         if flow.is_http:
             self._holes += flow.cut
             self._lost += flow.lost if flow.cut else 0
-        self._sizes += flow.sizes(self._gathered.name())
+        for one in flow.sizes():
+            self._sizes += 1
+            self._gathered.add(replace(one, name=self._gathered.name(), resolution_ns=self._capture.tick_ns))
         if flow.refused:
             note_all(self._gathered, [finding("I008", f"{self._source.name}: {flow.refused}")])
 

@@ -11,6 +11,7 @@ from ..fingerprint import Finding
 from ..trace import Stream
 from .answer import Answer
 from .connection import Connection
+from .limits import Limits
 from .recordsizes import RecordSizes
 from .tcp import CLIENT, SERVER, Piece
 from .tlsdecrypt import KeyLog, Session
@@ -22,6 +23,9 @@ Harvest = Callable[[list[Answer], list[Finding], Answer | None], None]
 _REQUEST: Final = re.compile(rb"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) [/h*]|PRI \* HTTP/2")
 _ANSWER: Final = b"HTTP/1."
 _MANY: Final = 8
+
+# Thousands of connections may be open in one capture, so each may hold less than a live one.
+_LIMITS: Final = Limits(event_bytes=1 << 19, request_bytes=1 << 20, events=500_000)
 _HEAD_END: Final = b"\r\n\r\n"
 
 # What a segment begins with where a streamed body goes on: the size of a chunk, or an event.
@@ -83,7 +87,7 @@ class _Http:
         if not is_message and not (side == SERVER and self._goes_on(data)):
             return False
         self.seen = True
-        self._connection = Connection()
+        self._connection = Connection(_LIMITS)
         if not is_message:
             self._connection.received(t_ns, self._head)
             self._headless = next(iter(self._connection.answers), None)
@@ -98,7 +102,9 @@ class _Http:
     def _give_ended(self) -> None:
         """Hand on what is complete, so that a long connection does not keep all its answers."""
         answers = self._connection.answers if self._connection else []
-        if len(answers) > _MANY and (ended := [answer for answer in answers if answer.ended]):
+        if (len(answers) > _MANY or (len(answers) > 1 and answers[0].ended)) and (
+            ended := [answer for answer in answers if answer.ended]
+        ):
             answers[:] = [answer for answer in answers if not answer.ended]
             self._harvest(ended, [], self._headless)
 
@@ -137,6 +143,8 @@ class _Tls:
                 broken += record.body is None or record.after_loss
                 sizes.append(record.size)
             plain.append(self._session.record(side, record))
+        if self._http.seen:
+            sizes.clear()  # the content is there
         if side == CLIENT:
             for size in sizes:
                 if self._session.tls13 and not self._finished:
@@ -197,9 +205,9 @@ class Flow:
         """Why reading was given up, or ""."""
         return self._http.refused
 
-    def sizes(self, name: str) -> list[Stream]:
+    def sizes(self) -> list[Stream]:
         """Streams of times and sizes of a connection that could not be decrypted."""
-        return self._tls.sizes.streams(name) if self._tls and not self._http.seen else []
+        return self._tls.sizes.streams() if self._tls and not self._http.seen else []
 
     def data(self, side: int, pieces: list[Piece]) -> None:
         """Bytes of one side."""

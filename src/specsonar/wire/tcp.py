@@ -30,11 +30,13 @@ class Limits:
     flows : connections followed at the same time; the one that was silent longest is ended first.
     held : bytes that wait behind a hole, in each direction; more, and the hole is given up.
     segments : the same in segments.
+    all_held : bytes that wait in all connections together; more, and the next hole is given up at once.
     """
 
     flows: int = 4096
     held: int = 1 << 18
     segments: int = 256
+    all_held: int = 1 << 25
 
 
 LIMITS: Final = Limits()
@@ -59,9 +61,17 @@ class Reader(Protocol):
 
 
 @dataclass(slots=True)
+class _Store:
+    """What waits behind holes in all connections."""
+
+    held: int = 0
+
+
+@dataclass(slots=True)
 class _Side:
     """One direction. Positions count from the first byte seen."""
 
+    store: _Store
     origin: int | None = None
     at: int = 0
     lost: int = 0
@@ -79,7 +89,8 @@ class _Side:
         if at > self.at:
             insort(self.waiting, (at, t_ns, data, missing))
             self.held += len(data)
-            full = self.held > limits.held or len(self.waiting) > limits.segments
+            self.store.held += len(data)
+            full = self.held > limits.held or len(self.waiting) > limits.segments or self.store.held > limits.all_held
             return self.skip() if full or self.acked > self.at else []
         pieces: list[Piece] = []
         self._append(pieces, at, t_ns, data, missing)
@@ -100,6 +111,7 @@ class _Side:
         while self.waiting and self.waiting[0][0] <= self.at:
             at, t_ns, data, missing = self.waiting.pop(0)
             self.held -= len(data)
+            self.store.held -= len(data)
             self._append(pieces, at, t_ns if now is None else now, data, missing)
 
     def _append(self, pieces: list[Piece], at: int, t_ns: int, data: bytes, missing: int) -> None:
@@ -144,6 +156,7 @@ class Flows:
         self._opened = opened
         self._sender = sender
         self._limits = limits
+        self._store = _Store()
         self._flows: dict[tuple[bytes, bytes], _Flow] = {}
         self._t_ns = 0
 
@@ -160,7 +173,7 @@ class Flows:
         if flow is None:
             if len(self._flows) >= self._limits.flows:
                 self._end(self._flows.pop(next(iter(self._flows))))
-            flow = _Flow({one.source: _Side(), one.target: _Side()})
+            flow = _Flow({one.source: _Side(self._store), one.target: _Side(self._store)})
         if not self._follow(flow, t_ns, one):
             self._flows[key] = flow  # at the end of the dict: the least silent
 

@@ -16,7 +16,7 @@ from .tcp import CLIENT, SERVER
 from .tlsrecords import APPLICATION, CHANGE_CIPHER_SPEC, HANDSHAKE, Record
 
 _LINE: Final = re.compile(rb"([A-Z0-9_]{8,40}) ([0-9a-fA-F]{64}) ([0-9a-fA-F]{64,128})\s*$")
-_MOST_SECRETS: Final = 200_000
+_MOST_SECRETS: Final = 50_000
 _HELLO_LIMIT: Final = 1 << 16
 _TRIES: Final = 64  # records that may be missing in a hole
 

@@ -225,7 +225,7 @@ def test_sizes_leave_out_what_cannot_be_an_event():
     sizes.answer(50, 12, [222, 223])
     sizes.request(60, 300)
     sizes.answer(61, 13, [16401] * 50)  # a download
-    first, second = sizes.streams("x")
+    first, second = sizes.streams()
     assert first.size.tolist() == [220, 221, 222, 223, 224] and first.start_ns == 2
     assert second.size.tolist() == [220, 221, 222, 223] and second.read.tolist() == [11, 11, 12, 12]
     assert first.tokens.tolist() == [-1] * 5 and first.total_tokens is None
