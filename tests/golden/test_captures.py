@@ -19,6 +19,7 @@ from specsonar.trace import merge
 FOLDER = pathlib.Path(__file__).parent / "captures"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 COUNTED = {"vllm_chat.trace_hex.txt", "openai_chat.trace_ascii.txt", "eventsource_messages.har"}
+WITH_OTHERS_UNTIMED = {"http.flow", "mitm.har"}
 NO_TOTAL = {"vllm_chat.trace_ascii_stdout_mixed.txt"}
 
 
@@ -38,7 +39,8 @@ def test_events_gaps_counts_and_sizes_are_those_of_the_separate_parse(name):
     elif name not in NO_TOTAL:
         assert one.total_tokens == wanted.get("total", sum(wanted.get("tokens", ())))
     if "sizes" not in wanted:
-        assert len(one) == wanted.get("n", len(wanted.get("tokens", ()))) and not trace.findings
+        assert len(one) == wanted.get("n", len(wanted.get("tokens", ())))
+        assert [f.code for f in trace.findings] == ["I004"] * (name in WITH_OTHERS_UNTIMED)
 
 
 @pytest.mark.parametrize(
@@ -55,18 +57,9 @@ def test_files_without_times_are_refused_with_what_to_do(name, word, advice):
     assert word in refused.value.message and advice in refused.value.hint
 
 
-@pytest.mark.parametrize("name", ["mitm.har", "http.flow"])
-def test_a_websocket_among_answers_without_times_is_read(name):
-    trace = read(FOLDER / name)
-    (one,) = trace.streams
-    assert (len(one), one.meta["dialect"], one.meta["route"]) == (15, "OpenAI Responses", "/ws")
-    assert [f.code for f in trace.findings] == ["I004"] and "without times" in trace.findings[0].message
-
-
 def test_every_file_of_the_folder_is_tested():
     refused = {"vllm_chat.verbose_trace_time.txt", "chrome_fetch_sse_no_times.har", "http_streamed.flow"}
-    websockets = {"mitm.har", "http.flow"}
-    assert {p.name for p in FOLDER.iterdir()} - {"expected.json"} == set(EXPECTED) | refused | websockets
+    assert {p.name for p in FOLDER.iterdir()} - {"expected.json"} == set(EXPECTED) | refused
 
 
 def pooled(*names):

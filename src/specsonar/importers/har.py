@@ -66,8 +66,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             f"has the text of {untimed} streamed answer{'' if untimed == 1 else 's'}, but not when its parts came",
             "browsers do not export these times: record with `specsonar proxy`, or capture packets",
         )
-    if untimed:
-        gathered.skip(f"the first of {untimed} streamed answers without times")
+    for _ in range(untimed):
+        gathered.skip("a streamed answer without times")
     if not gathered.streams:
         return no_times(
             source, f"has {entries} entries, none of which is a streamed answer", "record the whole session"

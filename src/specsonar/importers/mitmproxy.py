@@ -81,8 +81,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             "`specsonar proxy`",
             notes=gathered.findings,
         )
-    if untimed:
-        gathered.skip(f"the first of {untimed} HTTP flows without times")
+    for _ in range(untimed):
+        gathered.skip("a streamed answer in an HTTP flow, without times")
     if not gathered.streams:
         return no_times(source, f"has {flows} flows, none of which is a streamed answer", "record the whole session",
                         notes=gathered.findings)  # fmt: skip
