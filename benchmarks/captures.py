@@ -138,7 +138,8 @@ def main() -> int:
         write(path, options.megabytes * 1_000_000)
         size = path.stat().st_size / 1e6
         rows = {which: measured(which, path) for which in ("theirs", "ours")}
-    print(f"capture of {size:,.0f} MB\n\n| reader | MB per second of processor | peak memory, MB | counted |\n|---|---:|---:|---:|")
+    print(f"capture of {size:,.0f} MB\n")
+    print("| reader | MB per second of processor | peak memory, MB | counted |\n|---|---:|---:|---:|")
     print("| dpkt, packets only | {:.1f} | {} | {:,} packets |".format(size / rows["theirs"][0], *rows["theirs"][1:]))
     print("| specsonar | {:.1f} | {} | {:,} events |".format(size / rows["ours"][0], *rows["ours"][1:]))
     print(f"\ntime of specsonar over time of dpkt: {rows['ours'][0] / rows['theirs'][0]:.2f}")
