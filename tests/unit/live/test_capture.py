@@ -54,6 +54,34 @@ def test_stamps_do_not_wait_for_the_consumer(keeper, host, kernel):
     assert tap.meta == {"stamps": "kernel" if kernel else "clock"}
 
 
+def test_single_bytes_are_single_reads(keeper, host):
+    """A slow loris: each byte has its time, and none is lost."""
+    whole = HEAD + EVENTS[0] + END
+    script = Script([whole[i : i + 1] for i in range(len(whole))])
+    server = host(script)
+    with Capture(keeper) as capture, capture.client() as client:
+        thread = threading.Thread(target=client.get, args=(server.url,))
+        thread.start()
+        for sent in range(len(whole)):
+            script.go()
+            until(lambda sent=sent: capture.poll() and len(keeper.taps[0].times("received")) > sent)
+        thread.join()
+    stamps = keeper.taps[0].times("received")
+    assert keeper.taps[0].bytes("received") == whole
+    assert all(t < following for t, following in zip(stamps, script.before[1:], strict=False))
+
+
+@ONLY_LINUX
+def test_a_kernel_that_gives_no_stamps(keeper, host, monkeypatch):
+    monkeypatch.setattr(reader.stamps, "stamp_of", lambda ancillary: None)
+    server = host(answer)
+    with Capture(keeper) as capture, capture.client() as client:
+        assert capture.stamps == "kernel"  # what was asked for
+        client.get(server.url)
+        assert capture.stamps == "clock"  # what came
+        assert [f.code for f in capture.findings] == ["Q009"]
+
+
 def test_keep_alive_is_one_tap_with_what_was_sent(keeper, host):
     server = host(answer)
     with Capture(keeper) as capture:
@@ -265,3 +293,23 @@ def test_a_socks_proxy_is_refused_in_one_line(keeper, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     with Capture(keeper) as capture, pytest.raises(UsageError, match="SOCKS"):
         capture.client()
+
+
+def test_findings_say_how_much(keeper):
+    with Capture(keeper) as capture:
+        assert capture.findings == ()
+        for _ in range(980):
+            capture.lag.add(50_000)
+        for _ in range(9):
+            capture.lag.add(20_000_000)
+        assert capture.findings == ()  # below one in a hundred
+        for _ in range(11):
+            capture.lag.add(20_000_000)
+        axis = capture._reader.axis
+        axis.steps, axis.largest_step_ns = 1, 3_600_000_000_000
+        capture._reader.pauses = 2
+        late, step, paused = capture.findings
+    assert (late.code, step.code, paused.code) == ("Q008", "Q010", "Q011")
+    assert late.message.startswith("2.0% of 1000 reads were late by more than 5 ms")
+    assert step.message == "the wall clock was set once, by up to 3.6e+03 s"
+    assert paused.message.startswith("reading paused 2 times")
