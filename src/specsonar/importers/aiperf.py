@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.dialects import report
-from .gather import Floats, Gathered, count_at, number_at, refuse_gaps
+from .gather import Floats, Gathered, count_at, refuse_gaps, row_of
 from .sniff import has
 
 NAME: Final = "aiperf records"
@@ -68,6 +66,5 @@ def _seconds(metrics: Mapping[str, Any], tag: str) -> Floats | None:
     if not isinstance(entry, dict) or scale is None:
         return None
     values = entry.get("value")
-    row = values if isinstance(values, list) else [values]
-    numbers = [number_at(row, index) for index in range(len(row))]
-    return None if None in numbers else np.array(numbers, np.float64) * scale
+    seconds = row_of(values if isinstance(values, list) else [values])
+    return None if seconds is None else seconds * scale

@@ -51,9 +51,21 @@ _FLOATS: Final = msgspec.json.Decoder(list[float])
 def floats(raw: bytes) -> Floats | None:
     """A JSON list of finite numbers of seconds, shape (n,); None when it is something else."""
     try:
-        values = np.array(_FLOATS.decode(raw), np.float64)
+        return _sensible(_FLOATS.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def row_of(value: object) -> Floats | None:
+    """The same for a list that is decoded already."""
+    try:
+        return _sensible(msgspec.convert(value, list[float]))
+    except (msgspec.ValidationError, OverflowError):
+        return None
+
+
+def _sensible(numbers: list[float]) -> Floats | None:
+    values = np.array(numbers, np.float64)
     return values if values.size == 0 or np.abs(values).max() < _LATEST else None
 
 

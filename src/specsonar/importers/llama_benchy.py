@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 
 from ..bytefile import ByteFile
 from ..trace import IntArray, Trace
-from .gather import HOLDS, SAME_S, Floats, Gathered, decoded, floats, no_times, refuse_gaps, spread_evenly
+from .gather import HOLDS, SAME_S, Floats, Gathered, decoded, no_times, refuse_gaps, row_of, spread_evenly
 from .jsonparts import EACH, Parts
 from .sniff import has
 
@@ -71,7 +70,7 @@ def _times(points: Any) -> Floats | None:
     """Seconds of the points of one request, each a pair of time and tokens so far."""
     if not isinstance(points, list) or not all(isinstance(p, list) and p for p in points):
         return None
-    return floats(msgspec.json.encode([p[0] for p in points])) if points else None
+    return row_of([p[0] for p in points]) if points else None
 
 
 def chunks(times: Floats) -> tuple[int, Floats, IntArray]:

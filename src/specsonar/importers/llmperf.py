@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, floats, no_times, number_at, refuse_gaps
+from .gather import Gathered, count_at, decoded, no_times, number_at, refuse_gaps, row_of
 from .jsonparts import EACH, Parts
 from .sniff import has
 
@@ -43,7 +41,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             gathered.failed += 1
         elif (mean := number_at([each], 0)) is not None:
             means.append(mean)
-        elif (seconds := floats(msgspec.json.encode(each))) is not None and seconds.size:
+        elif (seconds := row_of(each)) is not None and seconds.size:
             gathered.add_gaps(
                 seconds[1:], first_s=float(seconds[0]), total=count_at([answer.get("number_output_tokens")], 0),
                 meta={"client": NAME},

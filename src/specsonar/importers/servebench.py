@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, floats, nanoseconds, number_at, refuse_gaps
+from .gather import Gathered, count_at, decoded, nanoseconds, number_at, refuse_gaps, row_of
 from .jsonparts import EACH, Parts
 from .sniff import has
 
@@ -39,7 +37,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         if not isinstance(request, dict):
             gathered.skip(f"request {number}")
             continue
-        times = floats(msgspec.json.encode(request.get("chunk_times")))
+        times = row_of(request.get("chunk_times"))
         if request.get("ok") is False:
             gathered.failed += 1
         elif times is None or not times.size:

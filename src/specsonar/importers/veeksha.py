@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, floats, nanoseconds, number_at, refuse_gaps
+from .gather import Gathered, count_at, nanoseconds, number_at, refuse_gaps, row_of
 from .sniff import has
 
 NAME: Final = "veeksha"
@@ -33,7 +31,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     refuse_gaps(gaps)
     gathered = Gathered(source)
     for number, record in enumerate(gathered.lines(), 1):
-        seconds = floats(msgspec.json.encode(record.get("tbc")))
+        seconds = row_of(record.get("tbc"))
         if record.get("error"):
             gathered.failed += 1
         elif seconds is None:
