@@ -85,7 +85,7 @@ class Body:
         try:
             if not self._lost and self._framing:
                 self._events_of(self._framing.end())
-        except BrokenError as exc:
+        except (BrokenError, LimitError) as exc:  # the end of an answer has to end it
             self._lose(exc)
         if self._single and not self._is_whole(self._single[2]):
             self._answer.event(*self._single)

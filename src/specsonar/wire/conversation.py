@@ -20,6 +20,9 @@ from .values import payload
 _ENDS: Final = {f"response.{word}" for word in ("done", "completed", "failed", "incomplete", "cancelled")}
 _QUESTION_KEYS: Final = {"prompt", "messages", "input", "inputs", "contents", "text_input"}
 
+_NO_QUESTION_KEYS: Final = {"setup", "realtimeInput", "realtime_input"}
+"""Messages of Gemini Live that open the session or carry sound, without a type."""
+
 
 class Conversation:
     """JSON messages of both sides in, `Answer` objects out.
@@ -35,7 +38,7 @@ class Conversation:
         self._limits = limits
         self._answers = answers
         self._path = path
-        self._asked: deque[tuple[int, Mapping[str, Any]]] = deque()
+        self._asked: deque[tuple[int, Mapping[str, Any]]] = deque(maxlen=limits.streams)
         self._open: dict[str, Answer] = {}
         self._named = False  # whether this service announces its answers
 
@@ -43,8 +46,6 @@ class Conversation:
         """A message of the client."""
         value = payload(message)
         if isinstance(value, Mapping) and _is_question(value):
-            if len(self._asked) >= self._limits.streams:
-                raise too_much("the number of unanswered requests", self._limits.streams)
             self._asked.append((t_ns, {**value, **table(value.get("response"))}))
 
     def received(self, t_ns: int, message: bytes, read: int) -> None:
@@ -91,4 +92,6 @@ class Conversation:
 
 def _is_question(value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
-    return not kind or kind == "response.create" or ("." not in str(kind) and bool(_QUESTION_KEYS & set(value)))
+    if not kind:
+        return not _NO_QUESTION_KEYS & set(value)
+    return kind == "response.create" or ("." not in str(kind) and bool(_QUESTION_KEYS & set(value)))

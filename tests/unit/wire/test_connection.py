@@ -11,7 +11,10 @@ from websockets.client import ClientProtocol
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
+from specsonar.wire.answer import Answer
 from specsonar.wire.connection import Connection
+from specsonar.wire.conversation import Conversation
+from specsonar.wire.limits import LIMITS
 
 
 def event(text: str) -> bytes:
@@ -147,4 +150,60 @@ def test_a_websocket_carries_several_answers(deflate: bool) -> None:
         say(at + 2, {"type": "response.output_text.delta", "response_id": f"r{at}", "delta": "a"})
         say(at + 3, {"type": "response.done", "response": {"id": f"r{at}"}})
     assert len(seen.answers) == 2 and all(a.ended for a in seen.answers) and seen.findings == []
-    assert seen.answers[1].streams()[0][0].start_ns == 20
+    (one,) = seen.answers[1].streams()[0]
+    assert one.start_ns == 20 and one.t_ns.tolist() == [22] and one.meta["max_tokens"] == 9
+
+
+def conversation(*messages: tuple[str, dict[str, object]]) -> list[Answer]:
+    """Messages of the client (">") and of the server ("<"), ten nanoseconds apart."""
+    answers: list[Answer] = []
+    seen = Conversation(LIMITS, answers, "/live")
+    for number, (who, value) in enumerate(messages):
+        data = json.dumps(value).encode()
+        seen.sent(10 * number, data) if who == ">" else seen.received(10 * number, data, number)
+    seen.closed(999)
+    assert all(answer.ended for answer in answers)
+    return answers
+
+
+def named(kind: str, number: str = "", **more: object) -> dict[str, object]:
+    return {"type": f"response.{kind}", **({"response_id": number} if number else {}), **more}
+
+
+def test_two_answers_at_once_are_told_apart_by_their_id() -> None:
+    delta = "output_text.delta"
+    one, two = conversation(
+        (">", named("create")),
+        (">", named("create")),
+        ("<", named("created", response={"id": "a"})),
+        ("<", named("created", response={"id": "b"})),
+        ("<", named(delta, "a", delta="x")),
+        ("<", named(delta, "b", delta="x")),
+        ("<", named(delta, "a", delta="x")),
+        ("<", named("done", response={"id": "a"})),
+        ("<", named(delta, "b", delta="x")),
+    )
+    assert one.streams()[0][0].t_ns.tolist() == [40, 60] and two.streams()[0][0].t_ns.tolist() == [50, 80]
+    assert [a.streams()[0][0].start_ns for a in (one, two)] == [0, 10]
+
+
+def test_an_answer_that_nobody_asked_for_and_a_refused_question() -> None:
+    answers = conversation(
+        ("<", {"type": "session.created"}),
+        (">", {"type": "input_audio_buffer.append", "audio": ""}),
+        ("<", named("created", response={"id": "a"})),
+        ("<", named("done", response={"id": "a"})),
+        ("<", {"type": "rate_limits.updated"}),
+        (">", named("create")),
+        ("<", {"type": "error", "error": {"message": "no"}}),
+    )
+    assert [a.streams()[0][0].start_ns for a in answers] == [None, 50]
+    assert [[f.code for f in a.streams()[1]] for a in answers] == [[], ["I007"]]
+
+
+def test_each_message_of_a_client_begins_an_answer_where_answers_have_no_name() -> None:
+    said = {"choices": [{"index": 0, "delta": {"content": "x"}}]}
+    answers = conversation(
+        (">", {"setup": {}}), (">", {"realtimeInput": {}}), *([(">", {"prompt": "x"}), ("<", said), ("<", said)] * 3)
+    )
+    assert [a.streams()[0][0].t_ns.tolist() for a in answers] == [[30, 40], [60, 70], [90, 100]]

@@ -225,6 +225,11 @@ def test_a_long_body_that_is_no_bomb_has_an_end_too() -> None:
     assert len(answer.streams()[0][0]) >= 3
 
 
+def test_a_limit_at_the_very_end_ends_the_answer() -> None:
+    seen = answer_to(CHUNKED + chunk(EVENT * 50 + EVENT.strip()) + b"0\r\n\r\n")
+    assert events(seen) == [50] and codes(seen) == ["I015"] and seen.answers[0].ended
+
+
 # --- HTTP/2 -----------------------------------------------------------------------------------------------------------
 
 
