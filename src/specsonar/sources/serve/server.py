@@ -178,7 +178,8 @@ class Server:
     def timing(self) -> Timing:
         """How late the server's own events were."""
         # JSON has no NaN; what a process tells has None in its place.
-        return Timing(**{name: math.nan if value is None else value for name, value in self._ask("timing").items()})
+        events, *late = self._ask("timing").values()
+        return Timing(events, *(math.nan if value is None else value for value in late))
 
     def sent_times(self) -> list[Sent]:
         """When each event of each stream was due and was handed to the socket."""
