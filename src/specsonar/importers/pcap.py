@@ -17,7 +17,7 @@ from ..fingerprint import Finding
 from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.flow import Flow, sender
-from ..wire.packet import known_link, segment
+from ..wire.packet import is_quic, known_link, segment
 from ..wire.tcp import Flows
 from ..wire.tlsdecrypt import KeyLog
 from .answers import LATEST, add_answers, note_all, say_sizes_only
@@ -54,7 +54,7 @@ class _Reading:
         self._capture = Capture(source)
         self._gathered = Gathered(source)
         self._links: set[int] = set()
-        self._packets = self._cut_short = 0
+        self._packets = self._cut_short = self._quic = 0
         self._http = self._tls = self._holes = self._lost = self._sizes = 0
 
     def trace(self) -> Trace:
@@ -72,6 +72,8 @@ class _Reading:
                 self._links.add(link)
             elif (part := segment(link, data, length)) is not None and abs(t_ns) < LATEST:
                 flows.segment(t_ns, part)
+            else:
+                self._quic += is_quic(link, data)
         flows.finish()
         say_sizes_only(self._gathered, self._sizes, "since the connection is encrypted and its keys are not known")
         if not self._gathered.streams:
@@ -120,6 +122,8 @@ class _Reading:
         hint = "capture the client's whole connection, from before the request on"
         if self._cut_short:
             hint = f"{self._cut_short:,} packets were captured in part: capture whole ones (`tcpdump -s 0`)"
+        elif self._quic > self._packets // 2:
+            hint = "most of it is HTTP/3, which cannot be read: switch that off in the client, and capture again"
         elif self._tls:
             hint = "give the key log: `SSLKEYLOGFILE=keys.log CLIENT`, then name it like the capture with .keys added"
         return FormatError(f"{name} holds no streamed answer ({seen})", hint)

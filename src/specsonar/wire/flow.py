@@ -130,6 +130,7 @@ class _Tls:
         self._http = http
         self._finished = False
         self._reads = 0
+        self.opened = False
         self.sizes = RecordSizes()
 
     def data(self, side: int, t_ns: int, data: bytes, lost: int) -> None:
@@ -143,7 +144,7 @@ class _Tls:
                 broken += record.body is None or record.after_loss
                 sizes.append(record.size)
             plain.append(self._session.record(side, record))
-        if self._http.seen:
+        if self.opened:
             sizes.clear()  # the content is there
         if side == CLIENT:
             for size in sizes:
@@ -154,6 +155,7 @@ class _Tls:
         elif sizes:
             self.sizes.answer(t_ns, self._reads, sizes)
         if text := b"".join(plain):
+            self.opened = True
             self._http.data(side, t_ns, text, broken)
 
     def close(self, t_ns: int) -> None:
@@ -207,13 +209,14 @@ class Flow:
 
     def sizes(self) -> list[Stream]:
         """Streams of times and sizes of a connection that could not be decrypted."""
-        return self._tls.sizes.streams() if self._tls and not self._http.seen else []
+        return self._tls.sizes.streams() if self._tls and not self._tls.opened else []
 
     def data(self, side: int, pieces: list[Piece]) -> None:
         """Bytes of one side."""
         for piece in pieces:
             self.lost += piece.lost
-            if self._tls is None and not self._http.seen and looks_like_record(piece.data):
+            begins = looks_like_record(piece.data) and (not self._http.seen or sender(piece.data) == CLIENT)
+            if begins and self._tls is None:  # at once, or through a proxy that was asked to connect
                 self._tls = _Tls(self._keys, self._http)
             (self._tls or self._http).data(side, piece.t_ns, piece.data, piece.lost)
 

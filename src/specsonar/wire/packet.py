@@ -12,6 +12,8 @@ RST: Final = 0x04
 ACK: Final = 0x10
 
 _TCP: Final = 6
+_UDP: Final = 17
+_HTTPS: Final = (443).to_bytes(2, "big")
 _IP4: Final = 0x0800
 _IP6: Final = 0x86DD
 _VLAN: Final = (0x8100, 0x88A8, 0x9100)
@@ -84,6 +86,18 @@ def segment(link: int, packet: bytes, length: int) -> Segment | None:
         tcp.data,
         max(0, min(whole - 4 * tcp.off - len(tcp.data), length - len(packet))),
     )
+
+
+def is_quic(link: int, packet: bytes) -> bool:
+    """Whether a packet looks like HTTP/3: a datagram to or from port 443."""
+    start = _ip_start(link, packet)
+    if start is None or len(packet) < start + 48:
+        return False
+    if packet[start] >> 4 == 4:
+        kind, ports = packet[start + 9], start + 4 * (packet[start] & 15)
+    else:
+        kind, ports = packet[start + 6], start + 40
+    return kind == _UDP and _HTTPS in (packet[ports : ports + 2], packet[ports + 2 : ports + 4])
 
 
 def _ip_start(link: int, packet: bytes) -> int | None:

@@ -35,6 +35,11 @@ def packet(source, seq, data=b"", **rest):
     return ethernet(ip(source, tcp(source, seq, data, **rest), target=rest.get("target")))
 
 
+def datagram(port, *, six=False):
+    source = IP6_CLIENT if six else CLIENT
+    return ethernet(ip(source, struct.pack(">HHHH", 50000, port, 108, 0) + bytes(100), protocol=17))
+
+
 def pcap(packets, *, order="<", nano=False, link=1, snaplen=None):
     """(nanoseconds, bytes) pairs to a classic capture."""
     tick = 1 if nano else 1000

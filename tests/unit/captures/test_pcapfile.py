@@ -95,6 +95,7 @@ def test_sizes_that_no_packet_has_end_the_reading():
         (build.pcap([(T, b"x" * 60)], link=147), "link type 147"),
         (build.pcap([]), "no streamed answer"),
         (build.pcap([])[:10], "cut inside its header"),
+        (build.pcap([(T, build.datagram(443))] * 3), "no streamed answer (3 packets"),
         (build.pcap([(T, build.packet(build.CLIENT, 1, b"binary \0 talk"))]), "no streamed answer"),
     ],
 )
@@ -107,3 +108,10 @@ def test_captures_without_an_answer_are_refused_in_one_line(content, word):
 def test_other_files_are_no_capture():
     with pytest.raises(FormatError):
         packets(b"0.1\n0.2\n0.3\n")
+
+
+def test_http3_is_named_and_other_datagrams_are_not():
+    for port, named in ((443, True), (53, False)):
+        with pytest.raises(InputError) as refused:
+            read(io.BytesIO(build.pcap([(T, build.datagram(port)), (T, build.datagram(port, six=True))])))
+        assert ("HTTP/3" in refused.value.hint) == named

@@ -45,7 +45,7 @@ class Wire:
         self.flows.segment(t, Segment(CLIENT, SERVER, seq % 2**32, ack, flags, data, 0))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.binary(min_size=1, max_size=60),
     st.lists(st.tuples(st.integers(0, 59), st.integers(1, 20), st.integers(0, 50)), max_size=25),

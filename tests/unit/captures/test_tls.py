@@ -229,3 +229,53 @@ def test_sizes_leave_out_what_cannot_be_an_event():
     assert first.size.tolist() == [220, 221, 222, 223, 224] and first.start_ns == 2
     assert second.size.tolist() == [220, 221, 222, 223] and second.read.tolist() == [11, 11, 12, 12]
     assert first.tokens.tolist() == [-1] * 5 and first.total_tokens is None
+
+
+@pytest.mark.parametrize("through_proxy", [False, True])
+def test_http2_inside_tls_is_read_with_the_times_of_its_records(certificate, tmp_path, through_proxy):
+    import capture_build as build
+    import h2.config
+    import h2.connection
+
+    from specsonar.wire.flow import Flow
+    from specsonar.wire.tcp import Piece
+
+    log = tmp_path / "keys.log"
+    ends = Ends(certificate, log, version=ssl.TLSVersion.TLSv1_3)
+    client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
+    server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+    clock = 0
+    times = [clock] * len(ends.wire)
+
+    def talk(side, speaker, listener):
+        data = speaker.data_to_send()
+        ends.say(side, data)
+        listener.receive_data(data)
+        times.extend([clock] * (len(ends.wire) - len(times)))
+
+    client.initiate_connection()
+    server.initiate_connection()
+    names = [(":method", "POST"), (":path", "/v1/chat/completions"), (":scheme", "https"), (":authority", "h")]
+    client.send_headers(1, names)
+    client.send_data(1, b'{"model":"mm"}', end_stream=True)
+    talk(CLIENT, client, server)
+    server.send_headers(1, [(":status", "200"), ("content-type", "text/event-stream")])
+    talk(SERVER, server, client)
+    for number in range(9):
+        clock += 20_000_000
+        server.send_data(1, build.event(number, 1 + number % 2), end_stream=number == 8)
+        talk(SERVER, server, client)
+
+    keys, got = KeyLog(), []
+    keys.add(log.read_bytes())
+    flow = Flow(keys, lambda answers, found, headless: got.extend(answers), lambda flow: None)
+    if through_proxy:
+        flow.data(CLIENT, [Piece(0, b"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n", 0)])
+        flow.data(SERVER, [Piece(0, b"HTTP/1.1 200 Connection established\r\n\r\n", 0)])
+    for (side, data), t_ns in zip(ends.wire, times, strict=True):
+        flow.data(side, [Piece(t_ns, data, 0)])
+    flow.close(clock)
+    ((stream,), noticed) = got[-1].streams()  # the one before it is that of the proxy
+    assert stream.t_ns.tolist() == [20_000_000 * (n + 1) for n in range(9)] and not noticed
+    assert stream.tokens.tolist() == [1, 2, 1, 2, 1, 2, 1, 2, 1] and stream.meta["model"] == "mm"
+    assert flow.is_http and flow.is_tls and flow.sizes() == []
