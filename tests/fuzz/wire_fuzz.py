@@ -1,7 +1,7 @@
 """One input of a fuzzer: bytes that say what is fed to which decoder, and what must hold whatever they are.
 
-Run it with coverage guidance, from the root of the repository: `python tests/fuzz/wire_fuzz.py -max_total_time=60
-tests/fuzz/corpus` (needs the extra `fuzz`). New inputs go into the folder that is named first.
+With coverage guidance (needs the extra `fuzz`), for a minute, new inputs into the first folder:
+`python tests/fuzz/wire_fuzz.py -max_total_time=60 "$(mktemp -d)" tests/fuzz/corpus`
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ class Limits:
     frame_bytes: int = 1 << 20
     decoded_bytes: int = 1 << 30
     decoded_ratio: int = 500
-    events: int = 4_000_000
+    events: int = 1_000_000
     answers: int = 10_000
-    streams: int = 1_024
+    streams: int = 256
     request_bytes: int = 8 << 20
 
 
