@@ -215,6 +215,7 @@ class Report:
             streams=len(self.trace.streams), events=self.trace.events,
             tokens=self.token_count if tokens is None and rate_known else tokens,
             server_report=report, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
+            conditions=totals.conditions(self._kept),
             provenance={
                 "version": version("specsonar"),
                 "inputs": list(self.trace.meta.get("inputs", ())),

@@ -76,6 +76,14 @@ def test_not_significant_is_not_equivalent(counted):
     assert found.acceptance_length.verdict == UNDETERMINED
 
 
+def test_conditions_are_those_of_the_streams():
+    trace = simulate(WORLDS["H0"].service, tokens=200, streams=2, seed=1)
+    metas = ({"model": "m", "temperature": 0.0, "finish_reason": "stop"}, {"model": "m", "temperature": 0.7})
+    streams = tuple(replace(s, meta=meta) for s, meta in zip(trace.streams, metas, strict=True))
+    found = fingerprint(replace(trace, streams=streams))
+    assert found.conditions == {"model": "m", "temperature": [0.0, 0.7]}
+
+
 def test_unlike_recordings_are_refused(counted):
     cold = replace(counted, conditions={"model": "m", "temperature": 0.0})
     hot = replace(counted, conditions={"model": "m", "temperature": 0.7})
