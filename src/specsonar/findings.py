@@ -250,6 +250,13 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "A packer that is not flushed after each event keeps what does not fill its block.",
         "Ask without `Accept-Encoding`, as specsonar does; or have the packer flush, or leave event streams alone.",
     ),
+    "Q015": Explanation(
+        "the recorded program reads late", "warning",
+        "Bytes had been waiting in the machine when the recorded program asked for them.",
+        "A program that is busy with one token asks late for the next. What came meanwhile shares one read, and where "
+        "the kernel does not stamp, gaps show the program's own work.",
+        "Record through `specsonar proxy`, which reads at once, or let the program do less between two tokens.",
+    ),
     "V001": Explanation(
         "largest burst bounded from below only", "info",
         "Full bursts are so rare that a larger one may exist and not have been seen.",

@@ -20,6 +20,7 @@ from .state import State, say, verbosity
 COMMANDS: Final = {
     "demo": "Hide a random service, listen to it, and compare the answer with the truth.",
     "probe": "Ask a real service, listen to when its tokens come, and tell how it decodes.",
+    "record": "Run a Python program and record the streams that it receives.",
     "proxy": "Record what clients and a service say to each other, from in between.",
     "analyze": "Tell from recorded arrival times how a service decodes.",
     "show": "Say what is in a recording, before anything is inferred from it.",
