@@ -68,7 +68,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         if path[0] == "constants":
             names = {code: name for name, code in event.items() if isinstance(code, int)}
             continue
-        what, request_id = names.get(event.get("type", -1)), whole(table(event.get("source")).get("id"))
+        what, request_id = names.get(whole(event.get("type")) or -1), whole(table(event.get("source")).get("id"))
         t_ns = _nanoseconds(event.get("time"))
         if what not in (_START, _FILTERED, _READ) or request_id is None or t_ns is None:
             continue

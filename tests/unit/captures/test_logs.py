@@ -151,6 +151,9 @@ def test_a_netlog_gives_reads_in_whole_milliseconds_or_their_content():
     assert is_steady(stream) and stream.resolution_ns == 1_000_000 and stream.count_source == NOT_SAID
     (stream,) = loaded(netlog(raw=True)).streams
     assert is_steady(stream) and stream.tokens.tolist() == [1] * 8 and stream.resolution_ns == 1_000_000
+    odd = netlog(raw=False)
+    odd["events"].insert(3, {"type": {"a": 1}, "source": [], "time": None})
+    assert loaded(odd).events == 8
     cut = json.dumps(netlog(raw=True))[:-200]
     trace = look(io.BytesIO(cut.encode()))
     assert trace.events == 7 and [f.code for f in trace.findings] == ["I001"]
