@@ -217,6 +217,7 @@ class Flow:
             self.lost += piece.lost
             begins = looks_like_record(piece.data) and (not self._http.seen or sender(piece.data) == CLIENT)
             if begins and self._tls is None:  # at once, or through a proxy that was asked to connect
+                self._http.close(piece.t_ns, why_known=True)
                 self._tls = _Tls(self._keys, self._http)
             (self._tls or self._http).data(side, piece.t_ns, piece.data, piece.lost)
 
