@@ -272,17 +272,17 @@ def test_a_read_error_is_told() -> None:
     ("content", "words"),
     [
         (bytes(range(256)) * 10, "binary"),
-        (b"\xd4\xc3\xb2\xa1" + bytes(20), "pcap"),
+        (b"PK\x03\x04" + bytes(20), "zip archive"),
         (b"\xe9\xe8 caf\xe9 latin\n" * 3, "not UTF-8"),
         ("1\n2\n".encode("utf-16"), "UTF-16"),
         ("1\n2\n".encode("utf-16-be"), "binary"),
         (gzip.compress(gzip.compress(b"1\n", mtime=0), mtime=0), "archive inside an archive"),
         (b"<!DOCTYPE html><p>no</p>", "web page"),
-        (b'data: {"choices":[]}\n\n', "event stream without arrival times"),
+        (b"id: 7\n\n", "event stream without arrival times"),
         (b'{"ttfts": [1], "itls": [[2]]}', "JSON with the keys ttfts, itls"),
         (b'{"a": 1}\n{"b": 2}\n', "JSON lines with the keys a"),
         (b'{"a": ', "broken or long JSON"),
-        (b"[1, 2, 3]", "list of 3 values"),
+        (b'["a", "b", "c"]', "list of 3 values"),
         (b"2026-11-29T12:00:00 token\n", "times of day"),
         (b"hello world\n", "'hello world'"),
         (b'{"specsonar":"trace","version":"x"}\n', "no readable header"),
@@ -294,8 +294,8 @@ def test_what_cannot_be_read_is_named(content: bytes, words: str) -> None:
 
 
 def test_unknown_formats_are_told_the_nearest_known() -> None:
-    assert error(io.BytesIO(b"hello\n")).hint.startswith("accepted: plain text")
-    assert error(io.BytesIO(b'{"a": 1}')).hint.startswith("accepted: specsonar trace")
+    assert error(io.BytesIO(b"hello\n")).hint.startswith("nearest formats: plain text")
+    assert error(io.BytesIO(b'{"a": 1}')).hint.startswith("nearest formats: specsonar trace")
 
 
 def test_a_sparse_gigabyte_is_refused_at_once(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from ..bytefile import ByteFile, check_text
+from ..errors import FormatError
 from ..findings import finding
 from ..trace import Trace, merge
 from ..units import ns_per
@@ -52,7 +53,26 @@ from . import (
 from .aggregates import AGGREGATES
 from .gather import refuse_without_times
 
-FORMATS: Final[tuple[Any, ...]] = (
+
+class Format(Protocol):
+    """What a reader offers: a module, or an object with the same attributes."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - modules have it as a constant
+        """What the format is called."""
+
+    @property
+    def LOOKS(self) -> str:  # noqa: N802
+        """How a file looks, for the refusal of others."""
+
+    def sniff(self, head: bytes) -> float:
+        """How much `head` looks like this format, 0 to 1."""
+
+    def read(self, source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:
+        """Read a file."""
+
+
+FORMATS: Final[tuple[Format, ...]] = (
     own,
     recording,
     vllm_bench,
@@ -87,7 +107,7 @@ FORMATS: Final[tuple[Any, ...]] = (
     table,
     plaintext,
 )
-"""Modules, or objects with the same attributes."""
+"""Of equal scores the first wins."""
 
 
 def read(
@@ -152,7 +172,7 @@ def look(
     with ByteFile(path) as source:
         head = source.head()
         if asked is not None:
-            best: Any = table
+            best: Format = table
             trace: Trace = table.read(source, unit=unit, gaps=gaps, columns=asked)
         else:
             best = _recognised(head, source.name)
@@ -165,11 +185,14 @@ def look(
     return replace(trace, meta=meta, findings=tuple(findings))
 
 
-def _recognised(head: bytes, name: str) -> Any:
+def _recognised(head: bytes, name: str) -> Format:
     """The format of a file that begins with `head`."""
     score, best = max(((f.sniff(head), f) for f in FORMATS), key=lambda pair: pair[0])
     if best is plaintext or score <= 0:  # a trace that a crash left with a tail of zeros is still a trace
-        check_text(head, name)
+        try:
+            check_text(head, name)
+        except FormatError as error:
+            raise unknown.binary_refusal(error, head, FORMATS) from None
     if score <= 0:
         raise unknown.refusal(head, name, FORMATS)
     return best

@@ -12,6 +12,7 @@ from ..errors import FormatError
 from .sniff import missing
 
 _JSON_HINT: Final = "a list of numbers can be given as plain text, one per line"
+_ALIKE: Final = 0.01
 _STARTS: Final = (
     (rb"data:|event:|id:|retry:", "an event stream without arrival times", "record it again with `specsonar record`"),
     (rb"<!doctype html|<html", "a web page", "the address may be wrong, or a login is needed"),
@@ -24,13 +25,22 @@ _STARTS: Final = (
 def refusal(head: bytes, name: str, formats: Iterable[Any]) -> FormatError:
     """The error for a file that begins with `head`; the hint says why the three nearest formats did not fit."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    kind = "JSON" if text[:1] in (b"{", b"[") else "binary" if b"\0" in head[:4096] else "text"
+    kind = "JSON" if text[:1] in (b"{", b"[") else "text"
     looks, hint = _json(text) if kind == "JSON" else _text(text)
-    near = sorted(formats, key=lambda f: -_closeness(f, head, kind))[:3]
-    nearest = "nearest formats: " + "; ".join(f"{f.NAME} ({_why_not(f, head)})" for f in near)
+    nearest = _nearest(head, formats, kind)
     return FormatError(
         f"{name} looks like {looks}, which is not a known recording", f"{hint}; {nearest}" if hint else nearest
     )
+
+
+def binary_refusal(error: FormatError, head: bytes, formats: Iterable[Any]) -> FormatError:
+    """The same for a file that `check_text` has refused with `error`."""
+    return FormatError(error.message, _nearest(head, formats, "binary"))
+
+
+def _nearest(head: bytes, formats: Iterable[Any], kind: str) -> str:
+    near = sorted(formats, key=lambda f: -_closeness(f, head, kind))[:3]
+    return "nearest formats: " + "; ".join(f"{f.NAME} ({_why_not(f, head)})" for f in near)
 
 
 def _closeness(one: Any, head: bytes, kind: str) -> float:
@@ -38,7 +48,14 @@ def _closeness(one: Any, head: bytes, kind: str) -> float:
     keys: tuple[str, ...] = getattr(one, "KEYS", ())
     if kind == "JSON" and keys:
         return (len(keys) - len(missing(head, keys))) / len(keys)
-    return 0.01 if kind == ("JSON" if "JSON" in one.LOOKS else "binary" if "binary" in one.LOOKS else "text") else 0.0
+    if kind == "JSON":
+        return _ALIKE if "JSON" in one.LOOKS else 0.0
+    # what people write by hand is nearer to an unknown text than the log of a certain tool
+    return 2 * _ALIKE if kind == "text" and one.NAME == "plain text" else _ALIKE if _kind(one) == kind else 0.0
+
+
+def _kind(one: Any) -> str:
+    return "binary" if "binary" in one.LOOKS else "JSON" if "JSON" in one.LOOKS and "CSV" not in one.LOOKS else "text"
 
 
 def _why_not(one: Any, head: bytes) -> str:

@@ -355,6 +355,14 @@ def test_an_unknown_file_is_refused_with_the_nearest_formats() -> None:
     assert caught.value.hint.startswith(f"nearest formats: {nearest}; specsonar trace (would be JSON lines")
 
 
+def test_an_unknown_binary_file_is_refused_with_the_binary_formats() -> None:
+    with pytest.raises(FormatError) as caught:
+        read(io.BytesIO(b"%PDF-1.7" + bytes(range(256))))
+    assert caught.value.message == "input is a binary file (a PDF document)"
+    nearest = [part.split(" (")[0] for part in caught.value.hint.removeprefix("nearest formats: ").split("); ")]
+    assert sorted(nearest) == ["evalscope perf", "mitmproxy flows", "packet capture"]
+
+
 def test_a_summary_points_to_the_file_beside_it() -> None:
     means = {"avg": 1.0, "p99": 2.0, "unit": "ms"}
     summary = {"inter_token_latency": means, "time_to_first_token": means, "request_throughput": {"avg": 3.0}}
