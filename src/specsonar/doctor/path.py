@@ -23,7 +23,10 @@ _SEVERAL: Final = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """The reads of one answer, from its first event to its last: time, bytes, and events that it completed."""
+    """The reads of one answer: time, bytes, and events that it completed.
+
+    They go from the read before the first event, which brought the head, to that of the last event.
+    """
 
     t_ns: IntArray
     size: IntArray
@@ -43,7 +46,7 @@ class Arrivals:
 
 def arrivals(t_ns: Sequence[int], size: Sequence[int], event_reads: IntArray) -> Arrivals:
     """Reads of a connection, shapes (n,), cut to those of one answer; `event_reads`, shape (m,), are their indices."""
-    first, last = int(event_reads[0]), int(event_reads[-1])
+    first, last = max(int(event_reads[0]) - 1, 0), int(event_reads[-1])
     counts = np.bincount(event_reads - first, minlength=last - first + 1)
     inside = slice(first, last + 1)
     return Arrivals(np.array(t_ns[inside], np.int64), np.array(size[inside], np.int64), counts)

@@ -10,6 +10,7 @@ from typing import Final
 import httpx2
 import numpy as np
 
+from ..errors import ConnectionFailed
 from ..findings import finding
 from ..fingerprint import Finding
 from ..sources.dialing import address, dial
@@ -20,7 +21,7 @@ from ..sources.dialing.manner import Manner
 from ..sources.dialing.routes import Question
 from ..sources.live import Capture
 from . import path
-from .listening import Ears, spread
+from .listening import FEW, Ears, spread
 from .path import Arrivals
 
 TOKENS: Final = 48
@@ -152,9 +153,11 @@ def _burst(way: dial.Way, target: Target) -> Burst:
     manner = Manner(target.route, target.asks)
     question = Question(_PROMPT, TOKENS, target.model)
     quick = _listen(way, target, manner, question, ANSWERS + 1)[0][1:]
+    if not quick:
+        raise ConnectionFailed(f"{way.address.origin} answers with less than {FEW} events", "is it streaming?")
     delayed, _ = _listen(way, target, manner, question, ANSWERS, quick=False)
     packed, encoding = _listen(way, target, manner, question, ANSWERS, packed=True)
-    per_read = float(np.mean([a.per_read for a in quick])) if quick else 0.0
+    per_read = float(np.mean([a.per_read for a in quick]))
     return Burst(
         answers=len(quick),
         events=sum(a.total for a in quick),

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import socket
 import time
 from dataclasses import replace
 
@@ -31,7 +32,8 @@ HELD = answer([45, *[8] * 31], [1, 8, *[1] * 31])
 
 def test_arrivals_are_cut_to_the_answer():
     made = path.arrivals([10, 20, 30, 40, 50], [100, 1, 2, 3, 200], np.array([1, 1, 3]))
-    assert (made.t_ns.tolist(), made.size.tolist(), made.events.tolist()) == ([20, 30, 40], [1, 2, 3], [2, 0, 1])
+    assert made.t_ns.tolist() == [10, 20, 30, 40]
+    assert (made.size.tolist(), made.events.tolist()) == ([100, 1, 2, 3], [0, 2, 0, 1])
     assert (made.total, made.per_read) == (3, 1.5)
 
 
@@ -288,6 +290,33 @@ def test_a_packer_on_the_path(host):
     found = burst_of(host, packing)
     assert [f.code for f in found.findings] == ["Q014"]
     assert (found.burst.encoding, found.burst.packed_per_read) == ("gzip", 40.0)
+
+
+@pytest.mark.slow  # it rests on timers of the kernel
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="elsewhere acknowledgements cannot be hastened")
+def test_a_server_that_waits_for_acknowledgements(host):
+    """Nagle's algorithm on, each event written in two pieces: the kernels of both ends do the rest."""
+
+    def pieces(connection, asked):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        connection.sendall(HEAD + b"\r\n")
+        for number in range(30):
+            time.sleep(0.005)
+            size, _, rest = sse(number).partition(b"\r\n")
+            connection.sendall(size + b"\r\n")
+            connection.sendall(rest)
+        connection.sendall(END)
+
+    found = burst_of(host, pieces)
+    assert [f.code for f in found.findings] == ["Q012"]
+
+
+def test_a_service_that_does_not_stream(host):
+    def one(connection, asked):
+        connection.sendall(HEAD + b"\r\n" + sse(1) + END)
+
+    with pytest.raises(SpecsonarError, match="less than 2 events"):
+        burst_of(host, one)
 
 
 def test_a_service_that_refuses_is_an_error_in_one_line(host):
