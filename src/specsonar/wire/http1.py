@@ -81,11 +81,11 @@ class Http1:
             self._after.sent(t_ns, data)
             return
         self._held_sent += data
-        if self._offer:
+        if self._offer and not self._asking:
             if len(self._held_sent) > self._limits.header_bytes:
                 raise too_much("what was sent before a change of protocol", self._limits.header_bytes)
             return
-        while self._held_sent and not self._offer:
+        while self._held_sent and not (self._offer and not self._asking):
             if self._requests is None:
                 begins = _begins(self._held_sent, _METHODS)
                 if not begins:
@@ -98,7 +98,7 @@ class Http1:
             try:
                 self._read_requests(t_ns, self._requests, data)
             except h11.ProtocolError as exc:
-                self._requests = None
+                self._requests, self._asking = None, None
                 self._protocol_error(exc, "a request")
                 return
 

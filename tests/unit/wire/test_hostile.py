@@ -132,6 +132,21 @@ def test_upgrade_to_http_2_without_tls() -> None:
     assert events(seen) == [1] and codes(seen) == [] and seen.answers[0].ended
 
 
+def test_a_refused_upgrade_goes_on_with_what_was_sent() -> None:
+    seen = Connection(SMALL)
+    body = js({"model": "m", "prompt": "x" * 900})
+    ask = b"POST /v1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: %d\r\n\r\n" % len(
+        body
+    )
+    for piece in (ask, body[:400], body[400:], ASK):
+        seen.sent(0, piece)
+    seen.received(1, CHUNKED + chunk(EVENT) + b"0\r\n\r\n")
+    seen.received(2, CHUNKED + chunk(EVENT) + b"0\r\n\r\n")
+    assert events(seen) == [1, 1] and codes(seen) == []
+    assert [a.streams()[0][0].meta["route"] for a in seen.answers] == ["/v1", "/v1/chat"]
+    assert seen.answers[0].streams()[0][0].meta["model"] == "m"
+
+
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
