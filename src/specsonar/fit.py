@@ -245,7 +245,10 @@ def _explain_counted(observed: Observed) -> list[Explanation]:
 
 
 def _explain_times(observed: Observed, tell: Progress) -> list[Explanation]:
-    steps_are_events = all(s.meta.get("event_is") == "step" for s in observed.streams)
+    # one token in every event of a step, and drafts accepted all the same: then events are no steps
+    steps_are_events = all(
+        s.meta.get("event_is") == "step" and not (s.server_report or {}).get("accepted") for s in observed.streams
+    )
     if observed.count_source == ONE_EACH and steps_are_events:
         # the engine sends a step in one event, and every event holds one token
         return in_order.explain_plain(observed.arrays)

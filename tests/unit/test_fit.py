@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from specsonar import fit
 from specsonar.errors import InputError, UsageError
 from specsonar.findings import CATALOGUE
-from specsonar.fingerprint import LAYERS, SCHEMA, VERDICTS
+from specsonar.fingerprint import AUTOREGRESSIVE, LAYERS, SCHEMA, SPECULATIVE, VERDICTS
 from specsonar.fit import ENOUGH, FEWEST, fingerprint
 from specsonar.sources.simulate import simulate
 from specsonar.sources.worlds import WORLDS
@@ -418,3 +418,13 @@ def test_the_baseline_gives_no_intervals():
     assert found.acceptance_length.low == found.acceptance_length.value == found.acceptance_length.high
     assert found.layer is None and tuple(found.to_dict()) == KEYS
     assert set(fit.METHODS) == {"likelihood", "baseline"}
+
+
+@pytest.mark.parametrize(("accepted", "verdict"), [(0, AUTOREGRESSIVE), (135, SPECULATIVE)])
+def test_an_engine_of_one_event_a_step_is_believed_unless_it_contradicts_itself(accepted, verdict):
+    """A server that accepts drafts and yet sends one token an event does not send steps, whatever engine it seems."""
+    trace = recorded(tokens=400)
+    meta = {"event_is": "step"}
+    report = {"source": "test", "drafted": 300, "accepted": accepted}
+    streams = tuple(replace(s, meta=meta, server_report=report, count_source=ONE_EACH) for s in trace.streams)
+    assert fingerprint(replace(trace, streams=streams)).verdict == verdict
