@@ -11,7 +11,7 @@ import numpy as np
 
 from .fingerprint import Finding
 from .importers import look
-from .importers.gather import HOLDS
+from .importers.refusals import HOLDS
 from .trace import Stream, Trace
 
 SCHEMA: Final = "specsonar.show/1"

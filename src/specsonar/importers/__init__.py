@@ -51,7 +51,7 @@ from . import (
     vllm_bench,
 )
 from .aggregates import AGGREGATES
-from .gather import refuse_without_times
+from .refusals import refuse_without_times
 
 
 class Format(Protocol):

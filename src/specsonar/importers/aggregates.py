@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import decoded, no_times, number_at, refuse_gaps
 from .jsonparts import Parts, Path
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import decoded, number_at
 
 _PROXY: Final = "run the client through `specsonar proxy`, which keeps the time of each chunk"
 

@@ -8,8 +8,10 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.dialects import report
-from .gather import Floats, Gathered, count_at, refuse_gaps, row_of
+from .gather import Gathered
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import Floats, count_at, row_of
 
 NAME: Final = "aiperf records"
 LOOKS: Final = "JSON lines of aiperf's profile_export.jsonl (`--export-level records`)"

@@ -7,8 +7,10 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.answer import Answer, payload
-from .gather import Gathered, is_ns, refuse_gaps
+from .gather import Gathered
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import is_ns
 
 NAME: Final = "aiperf raw"
 LOOKS: Final = "JSON lines of aiperf's profile_export_raw.jsonl (`--export-level raw`)"

@@ -25,10 +25,12 @@ from ..wire.limits import LIMITS
 from ..wire.recordsizes import sizes_only
 from ..wire.values import payload
 from .answers import add_answers, say_sizes_only, stamp_ns
-from .gather import MAX_EVENTS, Gathered, decoded, no_times, refuse_gaps
+from .gather import MAX_EVENTS, Gathered
 from .har import message_bytes
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import decoded
 
 NAME: Final = "DevTools protocol log"
 LOOKS: Final = 'JSON lines {"method":"Network...","params":{..}}, or an array of them'

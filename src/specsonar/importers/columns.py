@@ -12,8 +12,8 @@ from typing import Any, Final
 from ..arrow import pyarrow
 from ..bytefile import ByteFile
 from ..errors import FormatError, LimitError
-from .gather import decoded, record_path
 from .jsonparts import Parts
+from .values import decoded, record_path
 
 MOST_ROWS: Final = 4_000_000
 

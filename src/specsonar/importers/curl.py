@@ -23,7 +23,8 @@ from ..wire.body import Body
 from ..wire.connection import Connection
 from ..wire.values import payload
 from .answers import add_answers
-from .gather import Gathered, no_times, refuse_gaps
+from .gather import Gathered
+from .refusals import no_times, refuse_gaps
 
 NAME: Final = "curl trace"
 LOOKS: Final = "text; blocks that begin like `14:48:44.385158 <= Recv data, 330 bytes (0x14a)`"

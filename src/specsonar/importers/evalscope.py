@@ -14,7 +14,9 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..errors import FormatError
 from ..trace import Trace
-from .gather import Gathered, count_at, floats, nanoseconds, number_at, refuse_gaps
+from .gather import Gathered
+from .refusals import refuse_gaps
+from .values import count_at, floats, nanoseconds, number_at
 
 NAME: Final = "evalscope perf"
 LOOKS: Final = "a binary SQLite database of `evalscope perf`, benchmark_data.db"

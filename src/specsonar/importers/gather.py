@@ -1,39 +1,28 @@
-"""What the readers of other tools' files share: from gaps and totals to streams, a bound on their number, and how to
-say that a file holds no arrival times.
-"""
+"""What the readers of other tools' files share: from gaps and totals to streams, and a bound on their number."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeGuard
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ..bytefile import ByteFile
-from ..errors import InputError, UsageError
 from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN, IntArray, Stream, Trace, stream
 from ..wire.answer import Answer
-from .jsonparts import EACH, Parts, Path
+from .jsonparts import Parts
 from .recording import in_order
+from .refusals import HOLDS
+from .values import Floats, decoded
 
 MAX_EVENTS: Final = 4_000_000
 """Events that are kept of one file; their columns take 128 MB."""
 
 LONGEST_LINE: Final = 64 << 20
 """Bytes of one line of JSON lines that holds a whole answer."""
-
-HOLDS: Final = "holds"
-"""Key of a Trace's `meta` for what a file without arrival times holds instead."""
-
-Floats = npt.NDArray[np.float64]
-
-_LATEST: Final = 4e9  # seconds; later times are not times
 
 SAME_S: Final = 2e-9
 """Gaps that a tool made from one quotient differ by rounding only; measured neighbours by some 100 us."""
@@ -44,62 +33,6 @@ _FEWEST_EVEN: Final = 8
 # Gaps far below the mean are bursts; a stray one, a late packet, is none.
 _IN_BURST: Final = 0.15
 _SOME: Final = 0.2
-_LATEST_NS: Final = 1 << 61
-_FLOATS: Final = msgspec.json.Decoder(list[float])
-
-
-def floats(raw: bytes) -> Floats | None:
-    """A JSON list of finite numbers of seconds, shape (n,); None when it is something else."""
-    try:
-        return _sensible(_FLOATS.decode(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def row_of(value: object) -> Floats | None:
-    """The same for a list that is decoded already."""
-    try:
-        return _sensible(msgspec.convert(value, list[float]))
-    except (msgspec.ValidationError, OverflowError):
-        return None
-
-
-def _sensible(numbers: list[float]) -> Floats | None:
-    values = np.array(numbers, np.float64)
-    return values if values.size == 0 or np.abs(values).max() < _LATEST else None
-
-
-def decoded(raw: bytes) -> Any:
-    """Any JSON value; None when it is not JSON."""
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def number_at(values: object, index: int) -> float | None:
-    """Element `index` of a list when it is a sensible number, else None."""
-    if not isinstance(values, list) or index >= len(values):
-        return None
-    value = values[index]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LATEST:
-        return None
-    return float(value)
-
-
-def count_at(values: object, index: int, most: int = 1 << 31) -> int | None:
-    """Element `index` of a list when it is a positive whole number up to `most`, else None."""
-    if not isinstance(values, list) or index >= len(values):
-        return None
-    value = values[index]
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most else None
-
-
-def is_ns(value: object) -> TypeGuard[int]:
-    """Whether `value` can be a time in nanoseconds."""
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LATEST_NS
 
 
 def counted(t_ns: IntArray, total: int | None, counts: npt.ArrayLike | None = None) -> tuple[IntArray, str]:
@@ -137,43 +70,6 @@ def spread_evenly(after_s: Floats) -> bool:
     gap = float(gaps[ends[longest]])
     off_tick = abs(gap / _TICK_S - round(gap / _TICK_S)) * _TICK_S > SAME_S
     return gap > SAME_S and off_tick and bool(2 * lengths[longest] >= after_s.size)
-
-
-def nanoseconds(seconds: float | None) -> int | None:
-    """A time in seconds as integer nanoseconds."""
-    return None if seconds is None else round(seconds * 1e9)
-
-
-def iso_ns(text: object) -> int | None:
-    """Nanoseconds since the epoch of a date and time as ISO 8601 writes it; None when it is none.
-
-    Without a zone it is taken as UTC: only differences matter.
-
-    >>> iso_ns("1970-01-01T00:00:01.000000002Z")
-    1000000002
-    """
-    if not isinstance(text, str) or not 10 < len(text) < 50:
-        return None
-    fraction = re.search(r"(?<=[.,])\d+", text)
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        micro = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    except (ValueError, OverflowError):
-        return None
-    return micro * 1000 + int((fraction.group() if fraction else "").ljust(9, "0")[6:9])
-
-
-def since(times_ns: list[int], start_ns: int) -> Floats:
-    """Seconds from `start_ns` to each of `times_ns`."""
-    after: Floats = (np.array(times_ns, np.int64) - start_ns).astype(np.float64) * 1e-9
-    return after
-
-
-def record_path(head: bytes) -> Path:
-    """Where the records of a file are that holds a list of them, or one after the other."""
-    return (EACH,) if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else ()
 
 
 class Gathered:
@@ -333,67 +229,3 @@ class Gathered:
         if self._seen > self._kept:
             notes.append(finding("I013", f"{name}: the first {self._kept:,} of {self._seen:,} events were kept"))
         return Trace(tuple(self.streams), {k: v for k, v in meta.items() if v is not None}, tuple(notes))
-
-
-def no_times(
-    source: ByteFile,
-    why: str,
-    instead: str,
-    *,
-    holds: Mapping[str, Any] | None = None,
-    report: Mapping[str, Any] | None = None,
-    notes: Iterable[Finding] = (),
-) -> Trace:
-    """A Trace without streams, for a file that has no arrival times of events.
-
-    Parameters
-    ----------
-    why : what the file keeps instead of times, as a sentence that follows its name.
-    instead : which flag or tool would have kept them.
-    holds : numbers that it does hold, by their name in words.
-    report : the server's own account of its speculation, in the words of `wire.dialects.report`.
-    """
-    held = {k: v for k, v in (holds or {}).items() if v is not None}
-    meta: dict[str, Any] = {HOLDS: held} | ({"server_report": report} if report else {})
-    return Trace((), meta, (finding("I010", f"{source.name} {why}", instead), *notes))
-
-
-def refuse_without_times(trace: Trace) -> None:
-    """Refuse a Trace that cannot be analysed since its file had no times.
-
-    Raises
-    ------
-    InputError : it has no streams.
-    """
-    if trace.streams or HOLDS not in trace.meta:
-        return
-    reason = next(f for f in trace.findings if f.code in ("I010", "I012"))
-    held = "; ".join(f"{key} {_shown(value)}" for key, value in (trace.meta[HOLDS] | _said(trace)).items())
-    raise InputError(f"{reason.message}" + (f" (it holds: {held})" if held else ""), reason.hint)
-
-
-def _said(trace: Trace) -> dict[str, Any]:
-    report = trace.meta.get("server_report") or {}
-    words = {
-        "acceptance_length": "acceptance length by the server",
-        "draft_length": "draft length by the server",
-        "acceptance_by_position": "acceptance by position by the server",
-    }
-    return {text: report[key] for key, text in words.items() if report.get(key) is not None}
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_shown, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def refuse_gaps(gaps: bool) -> None:
-    """Refuse `--gaps` for a file that has its own times.
-
-    Raises
-    ------
-    UsageError : it was asked for.
-    """
-    if gaps:
-        raise UsageError("--gaps is for plain columns of numbers; this file has its own times")

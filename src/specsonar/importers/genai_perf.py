@@ -11,9 +11,11 @@ from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.answer import Answer, payload
 from ..wire.body import Body
-from .gather import Gathered, decoded, is_ns, refuse_gaps
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import decoded, is_ns
 
 NAME: Final = "genai-perf"
 LOOKS: Final = "JSON of genai-perf or perf_analyzer, profile_export.json"

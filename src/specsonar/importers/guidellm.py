@@ -8,9 +8,10 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.dialects import report
-from .gather import count_at, decoded, no_times, number_at, refuse_gaps
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import count_at, decoded, number_at
 
 NAME: Final = "guidellm"
 LOOKS: Final = "JSON of guidellm, benchmarks.json (no arrival times)"

@@ -20,9 +20,11 @@ from ..wire.dialects.said import table, whole
 from ..wire.limits import LIMITS
 from ..wire.values import payload
 from .answers import add_answers, stamp_ns
-from .gather import Gathered, decoded, no_times, refuse_gaps
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import decoded
 
 NAME: Final = "HAR"
 LOOKS: Final = "JSON with log.entries, whose messages have times"

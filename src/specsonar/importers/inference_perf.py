@@ -15,9 +15,11 @@ import numpy as np
 from ..bytefile import ByteFile
 from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, Stream, Trace
 from ..wire.answer import Answer, payload
-from .gather import Gathered, count_at, decoded, number_at, record_path, refuse_gaps
+from .gather import Gathered
 from .jsonparts import Parts
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import count_at, decoded, number_at, record_path
 
 NAME: Final = "inference-perf"
 LOOKS: Final = "JSON of inference-perf, per_request_lifecycle_metrics.json"

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, iso_ns, no_times, record_path, refuse_gaps, since
+from .gather import Gathered
 from .jsonparts import Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import count_at, decoded, iso_ns, record_path, since
 
 NAME: Final = "LangChain run"
 LOOKS: Final = "JSON of a LangChain tracer or LangSmith run"

@@ -12,9 +12,11 @@ import numpy as np
 
 from ..bytefile import ByteFile
 from ..trace import IntArray, Trace
-from .gather import HOLDS, SAME_S, Floats, Gathered, decoded, no_times, refuse_gaps, row_of, spread_evenly
+from .gather import SAME_S, Gathered, spread_evenly
 from .jsonparts import EACH, Parts
+from .refusals import HOLDS, no_times, refuse_gaps
 from .sniff import has
+from .values import Floats, decoded, row_of
 
 NAME: Final = "llama-benchy"
 LOOKS: Final = "JSON of llama-benchy with --save-all-throughput-timeseries"

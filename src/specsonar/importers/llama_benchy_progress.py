@@ -9,8 +9,10 @@ import numpy as np
 
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, nanoseconds, number_at, refuse_gaps
+from .gather import Gathered
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import count_at, nanoseconds, number_at
 
 NAME: Final = "llama-benchy progress"
 LOOKS: Final = "JSON lines of `llama-benchy --emit-progress`"

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, no_times, number_at, refuse_gaps, row_of
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import count_at, decoded, number_at, row_of
 
 NAME: Final = "llmperf"
 LOOKS: Final = "JSON of llmperf, individual_responses.json (arrival times in old forks only)"

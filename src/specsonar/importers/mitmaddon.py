@@ -16,8 +16,10 @@ from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.body import Body
 from .answers import add_answers, stamp_ns
-from .gather import Gathered, decoded, refuse_gaps
+from .gather import Gathered
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import decoded
 
 NAME: Final = "mitmproxy addon lines"
 LOOKS: Final = 'JSON lines {"flow":..,"t":..,"n":..,"data":..}, one for each read'

@@ -19,7 +19,8 @@ from ..wire.conversation import Conversation
 from ..wire.dialects.said import table
 from ..wire.limits import LIMITS
 from .answers import add_answers, note_all, stamp_ns
-from .gather import Gathered, no_times, refuse_gaps
+from .gather import Gathered
+from .refusals import no_times, refuse_gaps
 
 NAME: Final = "mitmproxy flows"
 LOOKS: Final = "binary; what `mitmdump -w FILE` writes, with raw TCP or WebSocket flows"

@@ -8,9 +8,11 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.answer import Answer, payload
-from .gather import Gathered, decoded, is_ns, no_times, refuse_gaps
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import decoded, is_ns
 
 NAME: Final = "MLflow trace"
 LOOKS: Final = "JSON of an MLflow trace (`trace.to_json()`)"

@@ -20,9 +20,11 @@ from ..wire.body import Body
 from ..wire.dialects.said import table, whole
 from ..wire.recordsizes import sizes_only
 from .answers import LATEST, add_answers, say_sizes_only
-from .gather import MAX_EVENTS, Gathered, decoded, no_times, refuse_gaps
+from .gather import MAX_EVENTS, Gathered
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import decoded
 
 NAME: Final = "NetLog"
 LOOKS: Final = "JSON with constants.logEventTypes and events, as chrome://net-export writes it"

@@ -12,9 +12,11 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..findings import finding
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, is_ns, iso_ns, no_times, refuse_gaps, since
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .sniff import has
+from .values import count_at, decoded, is_ns, iso_ns, since
 
 NAME: Final = "OpenLLMetry spans"
 LOOKS: Final = "JSON of OpenTelemetry spans with chunk events"

@@ -21,8 +21,9 @@ from ..wire.packet import is_quic, known_link, segment
 from ..wire.tcp import Flows
 from ..wire.tlsdecrypt import KeyLog
 from .answers import LATEST, add_answers, note_all, say_sizes_only
-from .gather import Gathered, refuse_gaps
+from .gather import Gathered
 from .pcapfile import PCAP, PCAPNG, Capture
+from .refusals import refuse_gaps
 
 NAME: Final = "packet capture"
 LOOKS: Final = "binary; pcap or pcapng, as tcpdump, Wireshark and dumpcap write them"

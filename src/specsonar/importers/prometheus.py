@@ -12,7 +12,7 @@ from ..bytefile import ByteFile
 from ..errors import LimitError
 from ..trace import Trace
 from ..wire import metrics
-from .gather import no_times, refuse_gaps
+from .refusals import no_times, refuse_gaps
 
 NAME: Final = "Prometheus text"
 LOOKS: Final = "text of a server's /metrics (no arrival times)"

@@ -18,7 +18,9 @@ from ..wire.dialects import find
 from ..wire.dialects.said import table
 from ..wire.eventstream import is_prelude
 from .answers import add_answers
-from .gather import Gathered, decoded, no_times, refuse_gaps
+from .gather import Gathered
+from .refusals import no_times, refuse_gaps
+from .values import decoded
 
 NAME: Final = "response body"
 LOOKS: Final = "the body of a streamed answer: `data: {...}` lines, JSON lines, a JSON array or an AWS event stream"

@@ -20,7 +20,9 @@ from ..wire.answer import Answer
 from ..wire.body import Body
 from ..wire.dialects.said import table, whole
 from .answers import LATEST, add_answers
-from .gather import Gathered, decoded, nanoseconds, number_at, refuse_gaps
+from .gather import Gathered
+from .refusals import refuse_gaps
+from .values import decoded, nanoseconds, number_at
 
 NAME: Final = "timed reads"
 LOOKS: Final = 'JSON lines; {"type":"start",...}, then {"type":"read","t":..,"b64":".."} for each read'

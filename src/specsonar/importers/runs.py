@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .gather import Floats, number_at
+from .values import Floats, number_at
 
 
 class Run:

@@ -6,9 +6,11 @@ from typing import Final
 
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, decoded, nanoseconds, number_at, refuse_gaps, row_of
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import count_at, decoded, nanoseconds, number_at, row_of
 
 NAME: Final = "servebench"
 LOOKS: Final = "JSON of `servebench run`, run.json"

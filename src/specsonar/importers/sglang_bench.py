@@ -15,10 +15,12 @@ import numpy as np
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.dialects.report import made
-from .gather import Floats, Gathered, count_at, decoded, floats, no_times, number_at, refuse_gaps
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .runs import Run
 from .sniff import has
+from .values import Floats, count_at, decoded, floats, number_at
 
 NAME: Final = "SGLang bench_serving"
 LOOKS: Final = "JSON lines of `python -m sglang.bench_serving --output-details`"

@@ -26,9 +26,9 @@ from ..fingerprint import Finding
 from ..trace import ASSUMED_ONE, COUNTED, ONE_EACH, UNKNOWN, IntArray, Stream, Trace, stream
 from ..units import guess_unit, to_ns
 from . import columns as tables
-from .gather import Floats, iso_ns
 from .plaintext import WORDS, check_times, relative, times_of
 from .recording import in_order
+from .values import Floats, iso_ns
 
 NAME: Final = "table"
 LOOKS: Final = "CSV, TSV, JSON or Parquet with a column of times (t, time, timestamp, gap...)"

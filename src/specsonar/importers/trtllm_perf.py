@@ -10,9 +10,11 @@ import numpy as np
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.dialects.report import made
-from .gather import Gathered, decoded, nanoseconds, number_at, record_path, refuse_gaps
+from .gather import Gathered
 from .jsonparts import Parts
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import decoded, nanoseconds, number_at, record_path
 
 NAME: Final = "TensorRT-LLM perf metrics"
 LOOKS: Final = "JSON of TensorRT-LLM's /perf_metrics or time_events files"

@@ -19,7 +19,8 @@ from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.body import Body
 from .answers import LATEST, add_answers
-from .gather import Gathered, no_times, refuse_gaps
+from .gather import Gathered
+from .refusals import no_times, refuse_gaps
 
 NAME: Final = "lines stamped by ts"
 LOOKS: Final = "text; a time before each line of an event stream, like `1795964469.674773 data: {...}`"

@@ -6,8 +6,10 @@ from typing import Final
 
 from ..bytefile import ByteFile
 from ..trace import Trace
-from .gather import Gathered, count_at, nanoseconds, number_at, refuse_gaps, row_of
+from .gather import Gathered
+from .refusals import refuse_gaps
 from .sniff import has
+from .values import count_at, nanoseconds, number_at, row_of
 
 NAME: Final = "veeksha"
 LOOKS: Final = "JSON lines of veeksha, request_level_metrics.jsonl"

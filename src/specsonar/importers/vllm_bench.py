@@ -15,10 +15,12 @@ from ..bytefile import ByteFile
 from ..findings import finding
 from ..trace import Trace
 from ..wire.dialects.report import made
-from .gather import Gathered, count_at, decoded, floats, nanoseconds, no_times, number_at, refuse_gaps
+from .gather import Gathered
 from .jsonparts import EACH, Parts
+from .refusals import no_times, refuse_gaps
 from .runs import Run
 from .sniff import has, missing
+from .values import count_at, decoded, floats, nanoseconds, number_at
 
 NAME: Final = "vLLM bench serve"
 LOOKS: Final = "JSON of `vllm bench serve --save-result --save-detailed`"
