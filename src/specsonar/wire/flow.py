@@ -23,6 +23,7 @@ Harvest = Callable[[list[Answer], list[Finding], Answer | None], None]
 _REQUEST: Final = re.compile(rb"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) [/h*]|PRI \* HTTP/2")
 _ANSWER: Final = b"HTTP/1."
 _MANY: Final = 8
+_EARLY_END: Final = "I014"
 
 # Thousands of connections may be open in one capture, so each may hold less than a live one.
 _LIMITS: Final = Limits(event_bytes=1 << 19, request_bytes=1 << 20, events=500_000)
@@ -80,7 +81,7 @@ class _Http:
                 self._give_ended()
         except LimitError as error:
             self.refused = error.message
-            self.close(t_ns)
+            self.close(t_ns, why_known=True)
 
     def _begin(self, side: int, t_ns: int, data: bytes, is_message: bool) -> bool:
         """Begin to read, with a message or behind a hole; whether either is possible."""
@@ -111,12 +112,11 @@ class _Http:
     def close(self, t_ns: int, *, why_known: bool = False) -> None:
         """The connection ends; its answers go where they are gathered. `why_known`: an early end is told elsewhere."""
         if self._connection is not None:
-            noticed = list(self._connection.findings)
             try:
                 self._connection.closed(t_ns)
             except LimitError as error:
                 self.refused = error.message
-            noticed = noticed if why_known else self._connection.findings
+            noticed = [one for one in self._connection.findings if not why_known or one.code != _EARLY_END]
             self._harvest(self._connection.answers, noticed, self._headless)
             self._connection = self._headless = None
 

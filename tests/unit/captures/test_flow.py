@@ -1,5 +1,6 @@
 """Whole captures, built packet by packet, through `read`."""
 
+import gzip
 import io
 
 import capture_build as build
@@ -143,3 +144,34 @@ def test_a_key_log_beside_the_capture_or_named_by_the_environment_is_used(tmp_pa
     trace = read(capture)
     assert trace.streams[0].total_tokens == 40
     assert keys.split()[2].decode() not in repr(trace.meta) + repr(trace.findings)
+
+
+def test_a_packed_capture_reads_the_same():
+    content = build.pcap(build.Talk().open().answer(8).packets, nano=True)
+    assert (
+        read(io.BytesIO(gzip.compress(content))).streams[0].t_ns.tolist()
+        == read(io.BytesIO(content)).streams[0].t_ns.tolist()
+    )
+
+
+def test_an_event_without_end_gives_its_connection_up_and_keeps_the_rest():
+    talk = build.Talk().open().answer(7)
+    talk.say("client", build.REQUEST)
+    talk.say("server", build.HEAD)
+    talk.say("server", build.chunk(b"data: {"))
+    for _ in range(20):
+        talk.say("server", build.chunk(b"x" * 60_000), after_ms=1)
+        talk.say("client")
+    talk.say("server", b"0\r\n\r\n")
+    talk.answer(9)
+    trace = captured(*talk.packets)
+    assert [len(s) for s in trace.streams] == [7, 9] and codes(trace) == ["I008"]
+
+
+def test_connections_that_are_not_http_cost_nothing_and_say_nothing():
+    other = build.Talk(client=(b"\x0a\0\0\1", 50009), server=(b"\x0a\0\0\2", 5432)).open()
+    for _ in range(50):
+        other.say("client", b"Q\0\0\0\x0dselect 1\0", after_ms=3)
+        other.say("server", b"T\0\0\0 rows")
+    trace = captured(*build.interleaved(build.Talk().open().answer(8), other))
+    assert [len(s) for s in trace.streams] == [8] and not trace.findings
