@@ -329,6 +329,13 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Counters have been seen to read zero with speculation on, and to count tokens that were never sent.",
         "Trust the stream; ask which tokens and steps the counter counts.",
     ),
+    "S003": Explanation(
+        "the server's report cannot be checked", "info",
+        "The server reports its speculation, but the streams do not show their steps, or its counters cover more "
+        "answers than these.",
+        "A report that nothing is set against is only a claim.",
+        "Ask for token counts in every event and record nearer to the server; for counters, be its only client.",
+    ),
     "C001": Explanation(
         "unlike recordings", "warning",
         "The two recordings were made under different conditions, and were compared all the same.",

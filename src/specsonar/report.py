@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from . import claims, sentence, totals
 from . import report_parts as parts
-from . import sentence, totals
 from .findings import finding
 from .fingerprint import (
     AUTOREGRESSIVE,
@@ -195,26 +195,32 @@ class Report:
         self, verdict: str, notes: Sequence[Finding], shares: Mapping[str, float], best: Explanation | None,
         *, rate_known: bool = True, tokens: int | None = None, **known: Any,
     ) -> Fingerprint:  # fmt: skip
-        report = parts.pooled_report(self.trace.streams)
+        report = claims.pooled(self.trace.streams)
         fields: dict[str, Any] = dict.fromkeys(_ESTIMATES)
         fit = best.fit if best is not None and verdict in (SPECULATIVE, AUTOREGRESSIVE) else None
         each = totals.by_stream(fit, self._kept, self.arrays)
         fields |= {"steps": None, "burst_sizes": None, "by_stream": each} | known
-        length: Estimate | None = fields["acceptance_length"]
         notes = [
             *self.trace.findings,
             *self.noticed,
             *notes,
             *parts.stalls(self.arrays),
-            *parts.compared(report, length),
         ]
+        inferred = claims.Inferred(
+            verdict, fields["acceptance_length"], fields["max_burst"], fields["acceptance_by_position"],
+            len(self.trace.streams), self.token_count if tokens is None and rate_known else tokens,
+            blurred=any(f.code in ("V008", "V009") for f in notes),
+        )  # fmt: skip
+        counters = self.trace.meta.get("server_report")
+        for told in (report, counters):
+            notes += claims.compared(told, inferred)
         layer = best.layer if best is not None else None
         answer = Fingerprint(
             verdict=verdict, sentence="", layer=layer, count_source=self.count_source,
             alternatives=tuple(Alternative(m, w) for m, w in shares.items()),
             streams=len(self.trace.streams), events=self.trace.events,
             tokens=self.token_count if tokens is None and rate_known else tokens,
-            server_report=report, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
+            server_report=report or counters, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
             conditions=totals.conditions(self._kept),
             provenance={
                 "version": version("specsonar"),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from .findings import finding
-from .fingerprint import Estimate, Finding, Histogram
+from .fingerprint import Finding, Histogram
 from .stats import intervals
 from .stats.bursts import mean_burst, pmf
 from .stats.result import Arrays, LayerFit
-from .trace import Stream
 
 _GAP_BINS: Final = 24
 
@@ -94,37 +93,6 @@ def stalls(arrays: Sequence[Arrays]) -> list[Finding]:
     if long.size == 0:
         return []
     return [finding("Q005", f"{long.size} gaps of {long.min() * 1e3:.0f} to {long.max() * 1e3:.0f} ms")]
-
-
-def pooled_report(streams: Sequence[Stream]) -> Mapping[str, Any] | None:
-    """What the server says of all streams together; None when it says nothing of any.
-
-    Steps are what accumulates: a stream of n tokens took (n - 1) / length of them after its first token.
-    """
-    told = [(s.server_report, s.known_tokens or len(s)) for s in streams if s.server_report]
-    if len(told) < 2:
-        return told[0][0] if told else None
-    first = told[0][0]
-    pooled: dict[str, Any] = dict(first) | {"acceptance_by_position": None}
-    for key in ("drafted", "accepted", "steps"):
-        numbers = [report.get(key) for report, _ in told]
-        pooled[key] = None if None in numbers else sum(n for n in numbers if n is not None)
-    parts = [(n - 1, length) for report, n in told if (length := report.get("acceptance_length"))]
-    steps = sum(tokens / length for tokens, length in parts)
-    pooled["acceptance_length"] = sum(tokens for tokens, _ in parts) / steps if steps else None
-    return pooled
-
-
-def compared(report: Mapping[str, Any] | None, length: Estimate | None) -> list[Finding]:
-    """The server's own acceptance length against the inferred one."""
-    said = report.get("acceptance_length") if report else None
-    if said is None or length is None:
-        return []
-    high = length.high if length.high is not None else float("inf")
-    off = said / length.value - 1
-    if length.low <= said <= high or abs(off) < 0.05:
-        return [finding("S001", f"server: {said:.2f} tokens a step; from the stream: {length.value:.2f}")]
-    return [finding("S002", f"server: {said:.2f} tokens a step ({off:+.0%}); from the stream: {length.value:.2f}")]
 
 
 def size_histogram(fit: LayerFit) -> Histogram:
