@@ -19,6 +19,7 @@ SERVER: Final = 1
 
 _WRAP: Final = 1 << 32
 _HALF: Final = 1 << 31
+_SWAPPED: Final = 2  # segments that a capture may show before the one that they followed, and its acknowledgement too
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,11 @@ class _Side:
         """Where `seq` lies. Numbers wrap, so the place nearest to what was read is meant."""
         return (seq - (self.origin or 0) - self.at + _HALF) % _WRAP - _HALF + self.at
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether what is missing will not come: the other side has it, and it is more than two packets swapped."""
+        return self.acked > self.at and len(self.waiting) > _SWAPPED
+
     def take(self, at: int, t_ns: int, data: bytes, missing: int, limits: Limits) -> list[Piece]:
         """Place a segment; what can be read now."""
         if at > self.at:
@@ -91,7 +97,7 @@ class _Side:
             self.held += len(data)
             self.store.held += len(data)
             full = self.held > limits.held or len(self.waiting) > limits.segments or self.store.held > limits.all_held
-            return self.skip() if full or self.acked > self.at else []
+            return self.skip() if full or self.is_gone else []
         pieces: list[Piece] = []
         self._append(pieces, at, t_ns, data, missing)
         self._drain(pieces, t_ns)
@@ -198,7 +204,7 @@ class Flows:
             mine.origin = seq
         if one.ack is not None and other.origin is not None:
             other.acked = max(other.acked, other.position(one.ack))
-            if other.waiting and other.acked > other.at:
+            if other.is_gone:
                 self._give(flow, one.target, other.skip())
         at = mine.position(seq)
         if one.data or one.missing:

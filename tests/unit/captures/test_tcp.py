@@ -76,10 +76,22 @@ def test_any_order_of_any_overlapping_copies_gives_the_text_at_the_time_it_was_w
 def test_what_the_other_side_has_and_the_capture_not_is_given_up():
     wire = Wire()
     wire.server(1, 100, b"aaa")
-    wire.server(2, 113, b"bbb")
+    for index in range(3):
+        wire.server(2 + index, 113 + 3 * index, b"bbb")
     assert wire.heard[0].text() == b"aaa"
-    wire.client(3, 1, ack=116)
-    assert wire.heard[0].pieces[tcp.SERVER] == [(1, b"aaa", 0), (2, b"bbb", 10)]
+    wire.client(9, 1, ack=122)
+    assert wire.heard[0].pieces[tcp.SERVER] == [
+        (1, b"aaa", 0), (2, b"bbb", 10), (3, b"bbb", 0), (4, b"bbb", 0)
+    ]  # fmt: skip
+
+
+def test_packets_that_the_capture_swapped_are_put_right_though_they_are_acknowledged():
+    wire = Wire()
+    wire.server(1, 100, b"aaa")
+    wire.server(2, 106, b"ccc")
+    wire.client(3, 1, ack=109)
+    wire.server(4, 103, b"bbb")
+    assert wire.heard[0].pieces[tcp.SERVER] == [(1, b"aaa", 0), (4, b"bbbccc", 0)]
 
 
 def test_a_capture_of_one_direction_gives_a_hole_up_when_too_much_waits():
