@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from specsonar.cli import serve, simulate
 from specsonar.cli.app import cli
+from specsonar.sources.serve.server import is_loopback
 
 
 def start(*options, **environment):
@@ -66,6 +67,7 @@ def test_key_from_the_environment_and_truth_on_demand():
         (["--api-key-env", "NO_SUCH_VARIABLE"], 2, "NO_SUCH_VARIABLE is empty"),
         (["--k", "3", "--max-burst", "9"], 2, "give one of them"),
         (["--host", "256.0.0.1", "--port", "0"], 3, "cannot listen on 256.0.0.1"),
+        (["--host", "256.0.0.1"], 3, "warning: every machine that reaches 256.0.0.1 can use this server freely"),
     ],
 )
 def test_wrong_options_are_told_in_a_line(options, code, words):
@@ -80,6 +82,15 @@ def test_a_taken_port_is_told():
         done = CliRunner().invoke(cli, ["serve", "--port", str(port)])
     assert done.exit_code == 3
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False),
+     ("10.0.0.1", False), ("example.org", False)],
+)  # fmt: skip
+def test_what_only_this_machine_reaches(host, alone):
+    assert is_loopback(host) == alone
 
 
 def test_has_every_knob_of_simulate():

@@ -47,3 +47,15 @@ def test_an_engine_that_is_not_there_is_told_how_to_get(monkeypatch):
     with pytest.raises(InputError) as caught:
         demo.real(1)
     assert "pip install" in caught.value.hint
+
+
+@pytest.mark.slow
+def test_a_real_engine_answers_every_question():
+    """Its server closes a connection after a streamed answer, though it has promised to keep it open."""
+    try:
+        llamacpp.LlamaCpp(llamacpp.Settings())
+    except InputError as error:
+        pytest.skip(error.message)
+    result = demo.real(1, tokens=128)
+    assert result.tokens == 128
+    assert result.answer.streams == demo.STREAMS

@@ -48,7 +48,9 @@ def way(address: Address, key: keys.Key, *, proxy: str | None, timeout: float) -
     UsageError : the proxy is none that could be used.
     """
     patience = httpx2.Timeout(timeout, connect=min(timeout, _CONNECT_S))
-    options: dict[str, Any] = {"timeout": patience, "limits": httpx2.Limits(), "follow_redirects": False}
+    # A connection for each answer: llama.cpp closes after a streamed one, though it has promised to keep it open.
+    limits = httpx2.Limits(max_keepalive_connections=0)
+    options: dict[str, Any] = {"timeout": patience, "limits": limits, "follow_redirects": False}
     password = None
     if proxy is not None:
         options["proxy"] = _proxy(proxy)

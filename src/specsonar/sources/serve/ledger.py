@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .script import Script
 
-REMEMBERED: Final = 4096
+REMEMBERED: Final = 2048
 """Streams whose truth and send times are kept; older ones are forgotten."""
 
 
@@ -36,14 +36,19 @@ class Timing(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """One stream: `id` of its answer with the choice behind a `#` if there are several, truth, due and sent."""
+    """One stream: `id` of its answer with the choice behind a `#` if there are several, its truth, due and sent."""
 
     id: str
-    script: Script
+    truth: dict[str, Any]
     due_ns: array[int] = field(default_factory=lambda: array("q"))
     sent_ns: array[int] = field(default_factory=lambda: array("q"))
     tokens: int = 0
     state: str = "running"
+
+    def sent(self) -> Sent:
+        """Its send times so far; asked for by another thread than the one that sends."""
+        n = len(self.sent_ns)
+        return Sent(self.id, np.array(self.due_ns[:n], np.int64), np.array(self.sent_ns[:n], np.int64))
 
 
 class Ledger:
@@ -64,40 +69,32 @@ class Ledger:
 
     def open(self, answer_id: str, script: Script, several: bool) -> Entry:
         """A new stream begins."""
-        entry = Entry(f"{answer_id}#{script.index}" if several else answer_id, script)
+        entry = Entry(f"{answer_id}#{script.index}" if several else answer_id, script.truth(self._law))
         self._entries.append(entry)
         self.running += 1
         return entry
 
-    def close(self, entry: Entry, state: str, *, lying: bool) -> None:
+    def close(self, entry: Entry, script: Script, state: str, *, lying: bool) -> None:
         """A stream has ended: "done" or "aborted"."""
         entry.state = state
         self.running -= 1
-        steps = entry.script.steps(entry.tokens)
+        steps = script.steps(entry.tokens)
+        number = len(steps.drafted) + steps.plain
         steps = steps.lie() if lying else steps
-        seconds = (entry.script.done_ns[min(len(steps.drafted) + steps.plain, entry.script.done_ns.size - 1)]
-                   - entry.script.done_ns[0]) * 1e-9  # fmt: skip
         self.totals.update(
             tokens=entry.tokens, drafts=len(steps.drafted), drafted=sum(steps.drafted), accepted=sum(steps.accepted),
-            steps=len(steps.drafted) + steps.plain, milliseconds=round(seconds * 1e3),
+            steps=number, milliseconds=round((script.done_ns[number] - script.done_ns[0]) / 1e6),
         )  # fmt: skip
         for accepted in steps.accepted:
             self.by_position.update(range(accepted))
 
     def truth(self) -> list[dict[str, Any]]:
         """Hidden settings and what happened, stream by stream, in the order of the requests."""
-        return [
-            {"id": e.id, "state": e.state, "sent_events": len(e.sent_ns), **e.script.truth(self._law)}
-            for e in list(self._entries)
-        ]
+        return [{"id": e.id, "state": e.state, "sent_events": len(e.sent_ns), **e.truth} for e in list(self._entries)]
 
     def sent_times(self) -> list[Sent]:
         """When each event was due and when it was handed to the socket, stream by stream."""
-        return [
-            Sent(e.id, np.array(e.due_ns[:n], np.int64), np.array(e.sent_ns[:n], np.int64))
-            for e in list(self._entries)
-            if (n := len(e.sent_ns)) >= 0
-        ]
+        return [e.sent() for e in list(self._entries)]
 
     def timing(self) -> Timing:
         """How late the events of the remembered streams were."""

@@ -26,6 +26,7 @@ async def play(simulation: Simulation, writer: Writer, put: Put, start_ns: int) 
     """
     answer, ledger, clock = writer.answer, simulation.ledger, simulation.clock
     entries = [ledger.open(answer.id, s, len(answer.scripts) > 1) for s in answer.scripts]
+    state = "aborted"
     try:
         for data in writer.early() if answer.ask.stream else ():
             await put(data)
@@ -45,21 +46,16 @@ async def play(simulation: Simulation, writer: Writer, put: Put, start_ns: int) 
                 await until(due)
             entry.tokens = piece.sofar
             if piece.last:
-                entry.tokens = entry.script.tokens
-                if answer.ask.stream:
-                    for data in writer.ended(entry.script):
-                        await put(data)
-        if answer.ask.stream:
-            for data in writer.closing():
-                await put(data)
-        else:
-            await put(encode(writer.whole()))
-    except BaseException:
-        for entry in entries:
-            ledger.close(entry, "aborted", lying=answer.report == "lying")
-        raise
-    for entry in entries:
-        ledger.close(entry, "done", lying=answer.report == "lying")
+                script = answer.scripts[piece.choice]
+                entry.tokens = script.tokens  # what a stop text hides was decoded too
+                for data in writer.ended(script) if answer.ask.stream else ():
+                    await put(data)
+        for data in writer.closing() if answer.ask.stream else (encode(writer.whole()),):
+            await put(data)
+        state = "done"
+    finally:
+        for entry, script in zip(entries, answer.scripts, strict=True):
+            ledger.close(entry, script, state, lying=answer.report == "lying")
 
 
 def _pieces(writer: Writer) -> Iterator[Piece]:
