@@ -1,7 +1,7 @@
 """Large files of other tools: MB/s beside `json.loads` on the same file, and the memory that reading takes.
 
     python benchmarks/readers.py                # files of 64 MB
-    python benchmarks/readers.py --megabytes 1000
+    python benchmarks/readers.py --megabytes 1000 vLLM  # those whose name begins so
 
 Prints one Markdown table and exits 1 when a reader needs more than 300 MB. Each reading is a process of its own, so
 that the peak memory is its own; times are CPU seconds, since machines are shared.
@@ -97,15 +97,23 @@ def measured(program: str, path: Path) -> tuple[float, float]:
     return seconds, peak
 
 
+def shown(value: float, places: int) -> str:
+    """A number, or nothing where it was not measured."""
+    return "" if np.isnan(value) else f"{value:.{places}f}"
+
+
 def main() -> int:
     """Write the files, read them, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=64, help="size of each file")
-    size = parser.parse_args().megabytes * 1_000_000
+    parser.add_argument("names", nargs="*", default=[""], help="begin of a file's name")
+    asked = parser.parse_args()
+    size = asked.megabytes * 1_000_000
     fits = True
     print("| file | MB | read, MB/s | json.loads, MB/s | ratio | peak MB | json.loads, peak MB |")
     print("|---|---|---|---|---|---|---|")
-    for name, write in FILES.items():
+    for name in (n for n in FILES if n.startswith(tuple(asked.names))):
+        write = FILES[name]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "file.json"
             with path.open("w") as file:
@@ -116,8 +124,8 @@ def main() -> int:
             plain, plain_peak = measured(PLAIN, path) if mb < 300 else (float("nan"), float("nan"))
         fits = fits and peak < MOST_MB
         print(
-            f"| {name} | {mb:.0f} | {mb / seconds:.0f} | {mb / plain:.0f} | {plain / seconds:.2f} | {peak:.0f} "
-            f"| {plain_peak:.0f} |"
+            f"| {name} | {mb:.0f} | {mb / seconds:.0f} | {shown(mb / plain, 0)} | {shown(plain / seconds, 2)} | {peak:.0f} "
+            f"| {shown(plain_peak, 0)} |"
         )
     return 0 if fits else 1
 
