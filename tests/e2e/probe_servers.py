@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "me"}]}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+CHUNKED = HEAD.replace(b"connection: close\r\n", b"transfer-encoding: chunked\r\n")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Scripted:
     `requests` has everything that was asked. A response may wait for `gone`, which is set when the test is over.
     """
 
-    def __init__(self, respond, get=None):
+    def __init__(self, respond, get=None, context=None):
         self.requests = []
         self.gone = threading.Event()
         outer = self
@@ -74,8 +75,15 @@ class Scripted:
             daemon_threads = True
             request_queue_size = 128
 
+            def get_request(self):
+                connection, where = super().get_request()
+                if context is None:
+                    return connection, where
+                # the handshake is for the thread of the connection, which may fail
+                return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), where
+
         self._server = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self._server.server_address[1]}"
 
     @staticmethod
     def read(file):
@@ -91,7 +99,7 @@ class Scripted:
     def pages(request, get):
         if get is not None and (made := get(request)) is not None:
             return made
-        return page(MODELS) if request.path == "/v1/models" else page({}, 404)
+        return page(MODELS) if request.path.endswith("/v1/models") else page({}, 404)  # a proxy gets the whole URL
 
     @property
     def posts(self):

@@ -7,13 +7,12 @@ import zlib
 from itertools import islice
 
 import pytest
-from probe_servers import HEAD, Scripted, answer, end, event, page
+from probe_servers import CHUNKED, HEAD, Scripted, answer, end, event, page
 
 from specsonar.errors import ConnectionFailed, InputError, SpecsonarError
 from specsonar.probe import probe
 
 TIMEOUT_S = 1.0
-CHUNKED = HEAD.replace(b"connection: close\r\n", b"transfer-encoding: chunked\r\n")
 PACKED = HEAD.replace(b"connection: close\r\n", b"content-encoding: gzip\r\nconnection: close\r\n")
 MOST_BYTES = 300 << 20
 """What a probe may take of memory on top of what it had; a flood sends more."""

@@ -7,7 +7,7 @@ import traceback
 from itertools import pairwise
 
 import pytest
-from probe_servers import HEAD, MODELS, Scripted, answer, end, event, page
+from probe_servers import CHUNKED, HEAD, MODELS, Scripted, answer, end, event, page
 
 import specsonar
 from specsonar.errors import ConnectionFailed, UsageError
@@ -171,7 +171,7 @@ def test_what_came_before_the_server_broke_off_is_kept(tmp_path):
     def respond(request):
         count.append(1)
         if len(count) == 3:
-            return [HEAD.replace(b"connection: close\r\n", b"transfer-encoding: chunked\r\n"), b"5\r\nab"]
+            return [CHUNKED, b"5\r\nab"]
         return answer()
 
     with Scripted(respond) as server:
@@ -181,6 +181,21 @@ def test_what_came_before_the_server_broke_off_is_kept(tmp_path):
     assert "broke off" in found.errors[0].message
     assert found.ended == ""
     assert [len(s) for s in specsonar.read(tmp_path / "t.jsonl").streams] == [TOKENS] * 2
+
+
+def test_half_an_answer_is_kept():
+    count = []
+
+    def respond(request):
+        count.append(1)
+        if len(count) < 3:
+            return answer()
+        return [CHUNKED, *(b"%x\r\n%b\r\n" % (len(e), e) for e in [event()] * 7)]
+
+    with Scripted(respond) as server:
+        found = ask(server)
+    assert [len(s) for s in found.trace.streams] == [TOKENS, 7]
+    assert "broke off" in found.errors[0].message
 
 
 def test_a_server_that_fails_again_and_again_is_left_alone():
@@ -351,3 +366,39 @@ def test_no_counters_are_no_error():
     with Scripted(lambda r: answer()) as server:
         assert "server_report" not in ask(server).trace.meta
     assert [r.path for r in server.requests].count("/metrics") == 1
+
+
+def test_the_proxy_that_is_named_is_used_and_that_of_the_environment_too(monkeypatch):
+    with Scripted(lambda r: answer()) as proxy:
+        found = probe("http://service.example", streams=1, tokens=TOKENS, environment={}, proxy=proxy.url)
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        probe("http://service.example", streams=1, tokens=TOKENS, environment={})
+    assert len(found.trace.streams[0]) == TOKENS
+    assert [r.path for r in proxy.posts] == ["http://service.example/v1/chat/completions"] * 4
+
+
+def test_this_machine_is_asked_directly(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with Scripted(lambda r: answer()) as server:
+        assert len(ask(server, streams=1).trace.streams) == 1
+
+
+def test_the_password_of_a_proxy_is_not_shown():
+    with (
+        Scripted(lambda r: answer(), lambda r: page({}, 407)) as proxy,
+        pytest.raises(ConnectionFailed) as caught,
+    ):
+        probe("http://service.example", environment={}, proxy=proxy.url.replace("//", "//me:secret-word@"))
+    assert proxy.requests[0].headers["proxy-authorization"]
+    assert "secret-word" not in "".join(traceback.format_exception(caught.value)) + caught.value.message
+
+
+def test_certificates_are_checked(monkeypatch, certificates):
+    authority, context = certificates
+    with Scripted(lambda r: answer(), context=context) as server:
+        with pytest.raises(ConnectionFailed, match="TLS with https.*certificate") as caught:
+            ask(server)
+        assert "SSL_CERT_FILE" in caught.value.hint
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        assert len(ask(server, streams=1).trace.streams[0]) == TOKENS
