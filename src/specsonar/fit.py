@@ -249,15 +249,16 @@ def _explain_times(observed: Observed, tell: Progress) -> list[Explanation]:
     steps_are_events = all(
         s.meta.get("event_is") == "step" and not (s.server_report or {}).get("accepted") for s in observed.streams
     )
-    if observed.count_source == ONE_EACH and steps_are_events:
-        # the engine sends a step in one event, and every event holds one token
-        return in_order.explain_plain(observed.arrays)
     comb = comb_explain.explain(observed.arrays)
     tell(0.4, "fitting")
     beat = max((e.loglik for e in comb), default=-np.inf)
     found = [*in_order.explain(observed.arrays, beat=beat), *comb]
     even = paced.explain(observed.arrays, found)
-    return found + ([even] if even is not None else [])
+    found += [even] if even is not None else []
+    if observed.count_source == ONE_EACH and steps_are_events:
+        # the engine sends a step in one event, and every event holds one token: groups in time come from the way
+        found = [e for e in found if e.model != SPECULATIVE]
+    return found
 
 
 def _decide(answer: report.Report, found: list[Explanation], observed: Observed, seed: int) -> Fingerprint:

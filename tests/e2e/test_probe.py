@@ -195,3 +195,24 @@ def test_the_live_view():
     text = console.file.getvalue()
     assert "1,234 tokens in 3 answers, 211 tokens/s" in text
     assert "listening" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_on_a_terminal_one_sees_it_come(fast):
+    import pty
+
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        command(fast.url, "--streams", 2, "--tokens", 100), stdout=subprocess.DEVNULL, stderr=theirs,
+        env=os.environ | {"TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    try:
+        while part := os.read(ours, 65536):
+            seen += part
+    except OSError:  # how Linux tells that the other side has closed
+        pass
+    os.close(ours)
+    assert running.wait(60) == 0
+    assert b" tokens in " in seen

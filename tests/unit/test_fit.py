@@ -431,3 +431,12 @@ def test_an_engine_of_one_event_a_step_is_believed_unless_it_contradicts_itself(
     report = {"source": "test", "drafted": 300, "accepted": accepted}
     streams = tuple(replace(s, meta=meta, server_report=report, count_source=ONE_EACH) for s in trace.streams)
     assert fingerprint(replace(trace, streams=streams)).verdict == verdict
+
+
+def test_a_buffer_behind_an_engine_that_sends_steps_is_named():
+    """Each event is a step of one token, so what comes in groups was held on the way, and is no burst."""
+    (one,) = recorded(600, max_burst=1, step_ms=8.0, flush_ms=80.0).streams
+    told = replace(one, count_source=ONE_EACH, tokens=np.ones_like(one.tokens), meta={"event_is": "step"})
+    assert fingerprint(told).verdict == "buffered"
+    plain = replace(told, t_ns=recorded(600, max_burst=1, step_ms=8.0).streams[0].t_ns)
+    assert fingerprint(plain).verdict == "autoregressive"

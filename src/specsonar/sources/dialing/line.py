@@ -101,6 +101,8 @@ class Line:
             with self.client.stream(method, url, content=body, headers=headers) as response:
                 if 300 <= response.status_code < 400:
                     raise self._redirected(response)
+                if response.status_code == 407:
+                    raise self.told(httpx2.ProxyError("it wants a name and a password"))
                 yield response
         except SpecsonarError:
             raise

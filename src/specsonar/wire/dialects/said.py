@@ -80,7 +80,8 @@ class Facts:
         """This, overridden by what `new` knows."""
         known = {k: v for k in _FIELDS if (v := getattr(new, k)) is not None}
         if self.engine and new.engine and not new.engine.startswith(self.engine):
-            known["engine"] = self.engine  # a header names the program, a payload may only name its family
+            # a header names the program, a payload may only name its family; what an event holds goes with the name
+            known |= {"engine": self.engine, "event_is": self.event_is}
         return replace(self, **known)
 
     def alone(self) -> Facts:
