@@ -255,10 +255,14 @@ def _explain_times(observed: Observed, tell: Progress) -> list[Explanation]:
     found = [*in_order.explain(observed.arrays, beat=beat), *comb]
     even = paced.explain(observed.arrays, found)
     found += [even] if even is not None else []
-    if observed.count_source == ONE_EACH and steps_are_events:
-        # the engine sends a step in one event, and every event holds one token: groups in time come from the way
-        found = [e for e in found if e.model != SPECULATIVE]
-    return found
+    if observed.count_source != ONE_EACH or not steps_are_events:
+        return found
+    # the engine sends a step in one event, and every event holds one token: groups in time come from the way,
+    # unless they look like bursts all the same, which plain decoding then fails to explain
+    best = max(found, key=lambda e: e.score(observed.events), default=None)
+    if best is None or best.model == SPECULATIVE:
+        return in_order.explain_plain(observed.arrays)
+    return [e for e in found if e.model != SPECULATIVE]
 
 
 def _decide(answer: report.Report, found: list[Explanation], observed: Observed, seed: int) -> Fingerprint:
