@@ -123,10 +123,8 @@ def main() -> int:
             # a gigabyte through json.loads would need some ten of memory
             plain, plain_peak = measured(PLAIN, path) if mb < 300 else (float("nan"), float("nan"))
         fits = fits and peak < MOST_MB
-        print(
-            f"| {name} | {mb:.0f} | {mb / seconds:.0f} | {shown(mb / plain, 0)} | {shown(plain / seconds, 2)} | {peak:.0f} "
-            f"| {shown(plain_peak, 0)} |"
-        )
+        cells = (mb, mb / seconds, mb / plain, plain / seconds, peak, plain_peak)
+        print(f"| {name} | " + " | ".join(shown(v, p) for v, p in zip(cells, (0, 0, 0, 2, 0, 0), strict=True)) + " |")
     return 0 if fits else 1
 
 

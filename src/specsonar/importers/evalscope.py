@@ -77,5 +77,5 @@ def _rows(path: str, name: str) -> Iterator[tuple[Any, ...]]:
                 if row is None:
                     return
                 yield row
-    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
-        raise FormatError(f"{name} is a damaged SQLite database: {error}", "copy it again") from None
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError):  # their words may quote the file
+        raise FormatError(f"{name} is a damaged SQLite database", "copy it again") from None

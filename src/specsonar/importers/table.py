@@ -155,7 +155,8 @@ def read(
     unit = unit or given or (known.unit if known else None)
     tokens = _counts(source.name, table[chosen["tokens"]]) if "tokens" in chosen else None
     labels = table[chosen["stream"]] if "stream" in chosen else [source.name] * values.size
-    return _trace(source.name, values, tokens, labels, unit, gaps)
+    with np.errstate(over="ignore", invalid="ignore"):  # absurd numbers are refused where they are turned into times
+        return _trace(source.name, values, tokens, labels, unit, gaps)
 
 
 def _numbers(name: str, column: list[Any], *, from_first: bool) -> tuple[Floats, str | None]:
@@ -163,22 +164,22 @@ def _numbers(name: str, column: list[Any], *, from_first: bool) -> tuple[Floats,
     if not column:
         raise InputError(f"{name} has no rows", "record again; nothing was written")
     dated = isinstance(column[0], tables.Nanoseconds) or iso_ns(column[0]) is not None
-    cells = [_iso(v) if dated else str(v) for v in column]
+    cells = [(_iso(v) if dated else str(v)).strip().encode() for v in column]
     try:
-        values = relative([c.strip().encode() for c in cells], cells[0].strip().encode() if from_first else b"0")
+        values: Floats | None = relative(cells, cells[0] if from_first else b"0")
     except (ValueError, ArithmeticError):
-        bad = next(i for i, c in enumerate(cells) if not _is_number(c))
-        raise InputError(
-            f"row {bad + 1} of {name} has {str(column[bad])[:40]!r} for a time", "remove or repair that row"
-        ) from None
-    return values, "ns" if dated else None
+        values = None
+    if values is not None and np.isfinite(values).all():
+        return values, "ns" if dated else None
+    bad = int(np.argmin([_is_number(c) for c in cells] if values is None else np.isfinite(values)))
+    raise InputError(f"row {bad + 1} of {name} has {str(column[bad])[:40]!r} for a time", "remove or repair that row")
 
 
 def _iso(value: Any) -> str:
     return str(value if isinstance(value, tables.Nanoseconds) else iso_ns(value))
 
 
-def _is_number(text: str) -> bool:
+def _is_number(text: bytes) -> bool:
     try:
         return isfinite(float(text))
     except ValueError:

@@ -295,6 +295,14 @@ def test_pickles_in_a_database_are_never_loaded(tmp_path: Path) -> None:
     assert (tmp_path / "exploded").exists(), "the bomb was armed"
 
 
+def test_a_damaged_schema_is_one_line_without_the_files_words(tmp_path: Path) -> None:
+    data = database(tmp_path / "x.db").read_bytes()
+    assert data.count(b"CREATE TABLE result(") == 1
+    with pytest.raises(FormatError) as caught:
+        read(io.BytesIO(data.replace(b"CREATE TABLE result(", b"CREATE TABLE result\n[")))
+    assert caught.value.message == "input is a damaged SQLite database"
+
+
 def test_a_view_in_place_of_the_table_is_not_run(tmp_path: Path) -> None:
     endless = (
         "CREATE VIEW result AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"

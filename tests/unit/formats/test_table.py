@@ -119,14 +119,16 @@ def test_columns_that_are_not_there(asked: str, words: str) -> None:
     [
         ("id,t\n0,1\n0,x\n", "row 2 of input has 'x' for a time"),
         ("id,t\n0,1\n0,\n", "row 2 of input has '' for a time"),
-        ("id,t\n0,1\n0,nan\n", "not a finite number"),
+        ("id,t\n0,1\n0,nan\n", "row 2 of input has 'nan' for a time"),
         ("id,t,tokens\n0,1,1.5\n", "row 1 of input has '1.5' for a token count"),
         ("id,t,tokens\n0,1,-2\n", "'-2' for a token count"),
         ("id,t\n", "has no rows"),
         ("id,t\n" + "".join(f"0,{(i * 7919) % 20}\n" for i in range(99)), "look like gaps"),
         ("id,gap\n0,1\n0,-1\n", "negative"),
         ('[{"t": 1}, {"t": null}]', "row 2 of input has 'None'"),
-        ("id,t\n0,1e300\n0,-1e300\n", "292 years"),
+        ("id,t\n0,1e200\n0,-1e200\n", "292 years"),
+        ("id,t\n0,1\n0,2\n0,1e999\n0,3\n", "row 3 of input has '1e999' for a time"),
+        ("id,t\n0,1e308\n0,-1e308\n0,1e308\n", "row 2 of input has '-1e308' for a time"),
     ],
 )
 def test_what_is_no_column_of_times(text: str, words: str) -> None:
