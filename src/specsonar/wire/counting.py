@@ -16,6 +16,9 @@ _SOURCES: Final = ("token ids", "usage per event", "log-probabilities", "tokens 
 _MOST_AT_ONCE: Final = 1024
 """More tokens than this in one event are no step of a decoder: the source of the count is wrong and is not used."""
 
+_MANY: Final = 0.05
+"""Share of events with several words above which an event is not taken as one token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -78,7 +81,8 @@ def _uncounted(
         ended = any(said.finish not in (None, "length") for said in payloads)
         if total == len(keep) + 1 and ended and event_is != STEP:
             return Counted(keep, one_each, ONE_EACH, "total without the end token", skipped, unseen=1)
-    untold = NOT_SAID if event_is in (STEP, ANY) else ASSUMED_ONE
+    many = sum(payloads[index].several for index in keep) > _MANY * len(keep)
+    untold = NOT_SAID if many or event_is in (STEP, ANY) else ASSUMED_ONE
     return Counted(keep, [UNKNOWN] * len(keep), untold if total is None else TOTAL_ONLY, None, skipped)
 
 

@@ -347,6 +347,13 @@ def test_absurd_counts_are_not_used() -> None:
     assert many.tokens.tolist() == [-1]
 
 
+def test_events_of_several_words_are_not_taken_as_one_token() -> None:
+    words = [delta(content=" one"), delta(content=" or two"), delta(content="."), delta(content=" lines\n\n")]
+    assert single(*words).count_source == NOT_SAID
+    assert single(words[0], words[2], words[3]).count_source == ASSUMED_ONE
+    assert single(*words, {"choices": [], "usage": {"completion_tokens": 9}}).count_source == TOTAL_ONLY
+
+
 def test_padding_is_not_text() -> None:
     one = single(
         {**delta(role="assistant", content=""), "obfuscation": "abc"}, {**delta(content="a"), "obfuscation": "x" * 40}

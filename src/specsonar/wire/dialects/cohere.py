@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .said import Facts, Json, Said, has_text, length, name, table, whole
+from .said import Facts, Json, Said, has_text, length, name, several_words, table, whole
 
 NAME: Final = "Cohere chat"
 
@@ -36,6 +36,7 @@ def said(payload: Json) -> list[Said]:
         Said(
             text=text,
             thought=has_text(content.get("thinking")),
+            several=several_words(content.get("text"), content.get("thinking")),
             hollow="" if text else "empty delta",
             ids=length(table(payload.get("logprobs")).get("token_ids")),
         )

@@ -12,7 +12,7 @@ from typing import Final
 from . import report
 from .engines import engine_of, event_is
 from .llamacpp import clock
-from .said import Facts, Json, Said, has_text, length, name, rows, table, whole
+from .said import Facts, Json, Said, has_text, length, name, rows, several_words, table, whole
 
 NAME: Final = "OpenAI-compatible"
 
@@ -49,6 +49,7 @@ def _choice(choice: Json, used: int | None, predicted: int | None, clock_ns: int
         choice=whole(choice.get("index")) or 0,
         text=text,
         thought=thought,
+        several=several_words(*(body.get(key) for key in (*_SPOKEN, *_THOUGHT, "text"))),
         hollow=_hollow(body) if chat and not text else "",
         finish=name(choice.get("finish_reason")),
         ids=length(choice.get("token_ids")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .said import Facts, Json, Said, has_text, length, name, table, whole
+from .said import Facts, Json, Said, has_text, length, name, several_words, table, whole
 
 NAME: Final = "OpenAI Responses"
 
@@ -42,6 +42,7 @@ def said(payload: Json) -> list[Said]:
         Said(
             text=text,
             thought=text and "reasoning" in kind,
+            several=several_words(payload.get("delta")),
             hollow="" if text else "empty delta",
             logprobs=logprobs or None,  # an empty list means that none were asked for
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -12,6 +13,8 @@ Json = Mapping[str, Any]
 TOKEN: Final = "token"
 STEP: Final = "step"
 ANY: Final = "any number of tokens"
+
+_INNER_BLANK: Final = re.compile(r"\w\s+\w")
 
 _DEEPEST: Final = 4
 _LONGEST: Final = 200
@@ -26,6 +29,7 @@ class Said:
     choice : index of the answer, where a request asked for several.
     text : the payload carries some text of the answer (content, reasoning or a tool call).
     thought : that text is reasoning.
+    several : that text is of several words, so of several tokens.
     hollow : why it carries nothing ("role", "empty delta"), unless a count says otherwise; else "".
     other : it is an envelope, a comment or a report, never a token: the word for the statistics, else "".
     finish : why the answer ended, when this payload says so.
@@ -40,6 +44,7 @@ class Said:
     choice: int = 0
     text: bool = False
     thought: bool = False
+    several: bool = False
     hollow: str = ""
     other: str = ""
     finish: str | None = None
@@ -124,6 +129,11 @@ def name(value: object) -> str | None:
 def length(value: object) -> int | None:
     """How many elements a JSON list has; None where there is no list."""
     return len(value) if isinstance(value, list) else None
+
+
+def several_words(*values: object) -> bool:
+    """Whether one of these texts has a blank between two words; no common tokenizer has a token like that."""
+    return any(isinstance(value, str) and _INNER_BLANK.search(value) is not None for value in values)
 
 
 def has_text(value: object, deep: int = _DEEPEST) -> bool:
