@@ -65,7 +65,8 @@ def test_a_stream_a_trace_and_its_times_say_the_same():
     trace = recorded()
     one = fingerprint(trace)
     assert numbers(fingerprint(trace.streams[0])) == numbers(one)
-    assert numbers(fingerprint(trace.streams[0].t_ns, unit="ns")) == numbers(one)
+    unasked = replace(trace.streams[0], start_ns=None)  # times alone do not say when the question was sent
+    assert numbers(fingerprint(unasked.t_ns, unit="ns")) == numbers(fingerprint(unasked))
     told = fingerprint(replace(trace.streams[0], count_source=ONE_EACH))
     assert numbers(told) == numbers(one)
     assert (one.count_source, told.count_source) == (ASSUMED_ONE, ONE_EACH) and "Q002" not in codes(told)
