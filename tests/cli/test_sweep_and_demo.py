@@ -67,6 +67,12 @@ def test_demo_shows_truth_beside_inference_and_how_to_repeat_it(run, fake, sampl
     assert {row[-1] for row in rows} <= {"✓", "✗"}
 
 
+def test_a_real_engine_has_no_virtual_time(run):
+    result = run("demo", "--virtual", "--engine", "llama.cpp")
+    assert result.exit_code == 2
+    assert "leave out" in result.stderr
+
+
 def test_demo_draws_a_new_seed_each_time(run, fake):
     shown = {next(line for line in run("demo", "--virtual").stdout.splitlines() if "seed" in line) for _ in range(4)}
     assert len(shown) > 1

@@ -27,12 +27,14 @@ def asked(monkeypatch, sample):
 
 def test_a_hidden_service_is_found_out_over_http():
     """Seed 3 hides M = 2 behind steps of 12.5 ms. Other seeds are for benchmarks/hidden.py."""
-    result = demo.served(3, tokens=640)
+    shares = []
+    result = demo.served(3, tokens=640, progress=lambda share, _: shares.append(share))
     checks = {c.quantity: c for c in result.checks}
     assert result.tokens == 640
     assert checks["verdict"].answer == checks["verdict"].truth == "speculative"
     assert checks["max burst M"].answer == checks["max burst M"].truth == "2"
     assert "late by" in result.where
+    assert shares and shares == sorted(shares) and 0 <= shares[0] <= shares[-1] <= 1
 
 
 def test_the_probe_sees_the_address_and_no_key(asked):
