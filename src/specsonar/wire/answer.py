@@ -62,7 +62,7 @@ class Answer:
         start_ns: int | None = None,
     ) -> None:
         self._settings = settings(request or {})
-        self._route = urlsplit(url).path if url else ""
+        self._route = _path(url)
         self._status = status
         self._start_ns = start_ns
         self._facts = from_headers(headers or {})
@@ -271,3 +271,10 @@ def _error(value: Json) -> str | None:
         *(kept_words(t.get(key)) for key in ("message", "detail", "type", "code") for t in tables),
     )
     return next((w for w in words if w), "an error without words")
+
+
+def _path(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:  # a bracket without its other half
+        return ""

@@ -76,6 +76,13 @@ def test_a_har_with_and_without_times_reads_the_first_and_counts_the_others():
     assert "none of which" in har(entry(response={})).findings[0].message
 
 
+def test_an_address_that_is_none_costs_the_route_only():
+    odd = entry(_eventSourceMessages=[{"time": START + 0.02 * i, "data": payload(i)} for i in range(8)])
+    odd["request"]["url"] = "http://[broken/v1"
+    (stream,) = har(odd).streams
+    assert is_steady(stream) and "route" not in stream.meta
+
+
 def cdp(*events):
     return [{"method": "Network." + name, "params": {"requestId": "7.1", **params}} for name, params in events]
 
