@@ -112,7 +112,7 @@ class Writer:
             raise UsageError("a packed trace cannot be appended to", "record to a plain file and pack it later")
         self._flush_every = flush_every or (_BATCH if packed else 1)
         self._waiting = self._streams = self._events = 0
-        self._reads: list[int] = []
+        self._reads: dict[int, int] = {}
         self._name = str(target) if isinstance(target, (str, os.PathLike)) else "the output"
         self._raw: BinaryIO | None = None
         torn = False
@@ -145,7 +145,7 @@ class Writer:
         """Open a stream and return its number. Times in nanoseconds of the clock of the events."""
         number = self._streams
         self._streams += 1
-        self._reads.append(0)
+        self._reads[number] = 0
         fields = {"name": name, "start_ns": start_ns, "resolution_ns": resolution_ns}
         self._control({"stream": number, **fields, "count_source": count_source, "meta": meta})
         return number
@@ -178,6 +178,7 @@ class Writer:
         """
         fields = {"total_tokens": total_tokens, "count_source": count_source, "tokens": tokens}
         notes = {"findings": [f.to_dict() for f in findings]}
+        self._reads.pop(stream, None)
         self._control({"end": stream, **fields, "server_report": server_report, "meta": meta, **notes})
 
     def truth(self, stream: int, value: Mapping[str, Any]) -> None:

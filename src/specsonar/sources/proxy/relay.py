@@ -29,6 +29,8 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 MOST_CLIENTS: Final = 4096
 MOST_NOTES: Final = 256 << 20
 """Bytes of notes that may wait for the recording process."""
+GATHER_S: Final = 0.01
+"""Notes are handed over this often. To wake the recording process for each of many would hold up the next event."""
 SWEEP_S: Final = 1.0
 HEAD_S: Final = 60.0
 """A client may take this long over the head of a request."""
@@ -65,9 +67,9 @@ class Relay:
         self._watch(self._listener, READ, None)
         self._watch(self._channel, READ, None)
         self._watch(self._bell, READ, None)
-        swept = time.monotonic()
+        swept = flushed = time.monotonic()
         while True:
-            for key, mask in self._selector.select(SWEEP_S):
+            for key, mask in self._selector.select(GATHER_S if self._notes else SWEEP_S):
                 pair: Pair | None = key.data
                 if pair is not None:
                     self._serve(pair, key.fileobj, mask)
@@ -78,10 +80,13 @@ class Relay:
                 elif mask & READ and not self._channel.recv(BLOCK):
                     self._end()
                     return
-            self._flush()
-            if time.monotonic() - swept > SWEEP_S:
-                swept = time.monotonic()
-                self._sweep(swept)
+            now = time.monotonic()
+            if self._notes and now - flushed >= GATHER_S:
+                flushed = now
+                self._flush()
+            if now - swept > SWEEP_S:
+                swept = now
+                self._sweep(now)
 
     # The two directions ---------------------------------------------------------------------------------------------
 
@@ -308,9 +313,7 @@ class Relay:
         self._notes += notes.pack(notes.TOLD, 0, time.perf_counter_ns(), message.encode("utf-8", "replace"))
 
     def _flush(self) -> None:
-        if self._notes:
-            del self._notes[: _send(self._channel, self._notes)]
-        self._watch(self._channel, READ | WRITE * bool(self._notes), None)
+        del self._notes[: _send(self._channel, self._notes)]
 
 
 def _send(sock: socket.socket, data: bytes | bytearray) -> int:
