@@ -231,8 +231,8 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path, how: int) -> None:
 
 
 def test_fingerprint_when_asked(tmp_path: Path) -> None:
-    with Upstream(events=40, gap=0.001) as up:
-        command = Command(up.url, "-o", str(tmp_path), "--fingerprint", "--format", "json", "-q", "--rotate", "1kB")
+    with Upstream(events=8, gap=0.001) as up:
+        command = Command(up.url, "-o", str(tmp_path), "--fingerprint", "--format", "json", "-q", "--rotate", "400B")
         for _ in range(3):
             ask(command.url)
         code, out, err = command.end(signal.SIGINT)
@@ -240,7 +240,7 @@ def test_fingerprint_when_asked(tmp_path: Path) -> None:
     assert json.loads(out)["streams"] == 3
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) > 1 and names[0].startswith("specsonar-proxy-")
-    assert sum(read(tmp_path / name).events for name in names) == 120
+    assert sum(read(tmp_path / name).events for name in names) == 24
 
 
 def test_kill_9_loses_at_most_what_is_in_flight(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from specsonar.cli import serve, simulate
 from specsonar.cli.app import cli
-from specsonar.sources.serve.server import is_loopback
+from specsonar.sources.listening import is_loopback
 
 
 def start(*options, **environment):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ..sources.rollover import Rollover
 
 _WAIT_S: Final = 0.25
-_LOOPBACK: Final = ("127.", "::1", "localhost")
 
 
 @click.command("proxy")
@@ -57,11 +56,12 @@ def command(
     upstream; keys pass and are stored nowhere. HTTP and WebSocket, any client. End it with Ctrl-C.
     """
     from ..sources.keeper import Keeper
+    from ..sources.listening import is_loopback
     from ..sources.proxy.proxy import Proxy
     from ..sources.rollover import Rollover
 
     state = state_of(context)
-    if not host.startswith(_LOOPBACK):
+    if not is_loopback(host):
         say(f"warning: every machine that reaches {host} can use this proxy, unencrypted and without a password")
     files = Rollover(output, "proxy", rotate=rotate, meta={"capture": "proxy"})
     with told_to_end() as ended, Keeper(keep=False) as keeper:

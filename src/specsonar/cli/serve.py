@@ -63,7 +63,8 @@ def command(
     Texts are made-up words; request i is answer i of `specsonar simulate` with the same seed. Prints its address on
     stdout, and at the end how late its own events were.
     """
-    from ..sources.serve.server import is_loopback, run
+    from ..sources.listening import is_loopback
+    from ..sources.serve.server import run
     from ..sources.serve.simulation import Options
 
     service, _ = chosen(world, knobs)

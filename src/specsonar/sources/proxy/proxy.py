@@ -14,9 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from ...errors import InputError, SpecsonarError, UsageError
+from ...errors import SpecsonarError, UsageError
 from ...findings import finding
 from ..keeper import Keeper, Tap
+from ..listening import listen, url_of
 from . import notes
 from .upstream import Upstream
 
@@ -63,9 +64,8 @@ class Proxy:
         self._taps: dict[int, Tap] = {}
         self._told: deque[str] = deque(maxlen=16)
         self._unpacker = notes.Unpacker()
-        listener = _listen(host, port)
-        name, number = listener.getsockname()[:2]
-        self.url = f"http://{f'[{name}]' if ':' in name else name}:{number}"
+        listener = listen(host, port)
+        self.url = url_of(listener)
         self._channel, theirs = socket.socketpair()
         with listener, theirs:
             ends = [listener.fileno(), theirs.fileno()]
@@ -134,12 +134,3 @@ class Proxy:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no such port"
-        raise InputError(f"cannot listen on {host} port {port}: {reason}", "choose another --port") from None

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from ...errors import SpecsonarError
+from ..listening import listen, url_of
 from ..service import Service
-from .server import Host, listen, tell, url_of
+from .server import Host, tell
 from .simulation import Options, Simulation
 
 

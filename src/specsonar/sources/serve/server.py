@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import math
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import numpy as np
 import uvicorn
 
 from ...errors import InputError, UsageError
+from ..listening import listen, url_of
 from ..service import Service
 from .app import make
 from .ledger import Sent, Timing
@@ -57,36 +57,6 @@ class Host(uvicorn.Server):
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         await super().shutdown(sockets)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one.
-
-    Raises
-    ------
-    InputError : it cannot be had.
-    """
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}", "choose another --port"
-        ) from error
-
-
-def url_of(listener: socket.socket) -> str:
-    """The address of a listening socket."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run(service: Service, options: Options, host: str, port: int, announce: Callable[[str], None]) -> Timing:
