@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import specsonar
+from specsonar.fingerprint import HELD, Change, Check, Comparison, StreamTotals
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -115,7 +116,23 @@ def test_the_json_page_names_every_key(sample):
     """Keys of an estimate are explained once; keys of the server's report are the server's."""
     page = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
-    record = dataclasses.replace(sample, server_report={}).to_dict()
+    full = dataclasses.replace(
+        sample, server_report={}, by_stream=(StreamTotals(300.0, 100.0),), checks=(Check("k=3", HELD, "M = 4"),)
+    )
+    record = full.to_dict()
     keys = [k for k in flat(record) if k.rpartition(".")[2] not in ESTIMATE or "." not in k]
     assert [k for k in named if k not in ESTIMATE] == keys
     assert {k for k in named if k in ESTIMATE} == ESTIMATE
+
+
+def test_the_page_of_comparisons_names_every_key(sample):
+    page = (ROOT / "docs" / "reference" / "json-compare.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    change = Change("step_ms", 20.0, 22.0, 1.1, 1.05, 1.15, 0.95, "made up", "changed", 30)
+    found = Comparison(
+        verdict="step", sentence="", tokens_per_s=None, acceptance_length=None, step_ms=None, first_token_ms=None,
+        jitter_ms=None, margin=0.03, needed_streams=30, needed_tokens=9_000, findings=(), base=sample, candidate=sample,
+        checks=(Check("step_ms", "failed", "+10%"),),
+    )  # fmt: skip
+    keys = [k for k in flat(found.to_dict()) if not k.startswith(("base.", "candidate."))]
+    assert named == keys + list(change.to_dict())

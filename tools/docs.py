@@ -36,6 +36,7 @@ _FAMILIES: Final = {
     "Q": "the quality of the data",
     "V": "the verdict and its numbers",
     "S": "the server's own report",
+    "C": "comparisons",
 }
 
 

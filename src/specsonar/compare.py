@@ -8,22 +8,26 @@ standard errors come from the spread between streams (cluster-robust, Liang and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import ceil, exp, log, sqrt
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, exp, log, log1p, sqrt
 from typing import Any, Final
 
 import numpy as np
 
+from . import sentence
 from .errors import InputError
 from .findings import finding
 from .fingerprint import (
     AUTOREGRESSIVE,
     CHANGED,
     EQUIVALENT,
+    FAILED,
+    HELD,
     SPECULATIVE,
     UNDETERMINED,
     Change,
+    Check,
     Comparison,
     Estimate,
     Finding,
@@ -36,6 +40,9 @@ MARGIN: Final = 0.03
 
 SURE: Final = 0.99
 """Confidence at which a difference is called a change: one of two quantities, so 2% of false alarms in all."""
+
+DECIDING: Final = ("tokens_per_s", "acceptance_length", "step_ms")
+"""Quantities that a gate looks at."""
 
 ALIKE: Final = ("model", "temperature", "max_tokens", "top_p", "workload", "dialect", "resolution_ns")
 """Conditions that must agree; an engine may change, for that is what people compare."""
@@ -91,12 +98,13 @@ def compare(
     if verdict == UNDETERMINED:
         open_ = [c for c in (length, step) if c is not None and c.verdict == UNDETERMINED and c.needed_streams]
         needed = max((c.needed_streams for c in open_ if c.needed_streams), default=None)
-    return Comparison(
-        verdict=verdict, tokens_per_s=rate, acceptance_length=length, step_ms=step, first_token_ms=first,
+    found = Comparison(
+        verdict=verdict, sentence="", tokens_per_s=rate, acceptance_length=length, step_ms=step, first_token_ms=first,
         jitter_ms=jitter, margin=margin, needed_streams=needed,
         needed_tokens=None if needed is None else needed * _tokens_a_stream(sides),
         findings=tuple(notes), base=base, candidate=candidate,
     )  # fmt: skip
+    return replace(found, sentence=sentence.of_comparison(found), checks=tuple(_checks(found)))
 
 
 def _overall(length: Change | None, step: Change | None) -> str:
@@ -122,7 +130,7 @@ def _change(
     freedom = se**4 / max(a.se**4 / a.freedom + b.se**4 / b.freedom, 1e-300) if se > 0 else float("inf")
     low, high = intervals.plain(d, se, level, freedom)
     sure = intervals.quantile(SURE, freedom) * se
-    most = log(1 + margin)
+    most = log1p(margin)
     verdict = EQUIVALENT if -most < low and high < most else CHANGED if abs(d) > sure else UNDETERMINED
     method = a.method if a.method == b.method else f"{a.method}; {b.method}"
     needed = None
@@ -131,7 +139,36 @@ def _change(
         room = max(most - abs(d), abs(d) * intervals.quantile(level) / intervals.quantile(SURE), 0.1 * most)
         more = (intervals.quantile(level, freedom) * se / room) ** 2
         needed = ceil(max(s.streams for s in sides) * max(more, 1.1))
-    return Change(name, exp(d), exp(low), exp(high), level, method, verdict, needed)
+    return Change(
+        name, exp(a.value), exp(b.value), exp(d), exp(low), exp(high), level, method, verdict, needed
+    )  # fmt: skip
+
+
+def _checks(found: Comparison) -> Iterator[Check]:
+    """What a gate makes of it: it fails on a change for the worse whose size is beyond the margin.
+
+    The rate is decided by its parts where both are known, so that it cannot be open when they are not. Waiting time
+    and jitter belong to queue and path as much as to the decoder: they are told, and decide nothing.
+    """
+    for name, change in found.changes.items():
+        if change is None:
+            decides = name in DECIDING and (name == "tokens_per_s" or found.tokens_per_s is None)
+            yield Check(name, UNDETERMINED if decides else None, "not to be seen on both sides")
+            continue
+        text = f"{sentence.percent(change)}, {change.verdict}"
+        if name not in DECIDING:
+            yield Check(name, None, text)
+        elif change.verdict == EQUIVALENT or (name == "tokens_per_s" and found.verdict == EQUIVALENT):
+            yield Check(name, HELD, f"{text} within {found.margin:.3g}")
+        elif change.verdict == UNDETERMINED:
+            more = f"; about {change.needed_streams} streams a side are needed" if change.needed_streams else ""
+            yield Check(name, UNDETERMINED, text + more)
+        elif change.better:
+            yield Check(name, HELD, f"{text} for the better")
+        elif abs(log(change.ratio)) > log1p(found.margin):
+            yield Check(name, FAILED, f"{text} for the worse")
+        else:
+            yield Check(name, UNDETERMINED, f"{text} for the worse, by about the margin of {found.margin:.3g}")
 
 
 def _length(side: Fingerprint) -> _Log | None:

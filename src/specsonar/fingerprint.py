@@ -116,6 +116,30 @@ class StreamTotals:
         }  # fmt: skip
 
 
+HELD: Final = "held"
+FAILED: Final = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question that a gate asks, and its answer.
+
+    Attributes
+    ----------
+    name : what is asked: an expectation as it was written, or a quantity of a comparison.
+    verdict : "held", "failed" or "undetermined"; None for a quantity that is told but does not decide.
+    message : the figures behind it, one line.
+    """
+
+    name: str
+    verdict: str | None
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {"name": self.name, "verdict": self.verdict, "message": self.message}
+
+
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """How a service decodes, as far as its arrival times tell. Field names are those of the JSON contract.
@@ -138,6 +162,7 @@ class Fingerprint:
     gaps : gaps between events in milliseconds on logarithmic edges, with the fitted law where there is one.
     by_stream : what each stream adds, in the order of the streams; None where steps cannot be told apart.
     conditions : how the answers were asked for (model, temperature...), as far as it is known.
+    checks : the answer to each expectation that was stated.
     """
 
     verdict: str
@@ -168,6 +193,7 @@ class Fingerprint:
     gaps: Histogram | None = None
     by_stream: tuple[StreamTotals, ...] | None = None
     conditions: Mapping[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -204,6 +230,7 @@ class Fingerprint:
             "gaps": None if self.gaps is None else self.gaps.to_dict(),
             "by_stream": None if self.by_stream is None else [s.to_dict() for s in self.by_stream],
             "conditions": dict(self.conditions),
+            "checks": [c.to_dict() for c in self.checks],
             "provenance": dict(self.provenance),
         }
 
@@ -220,6 +247,13 @@ CHANGED: Final = "changed"
 EQUIVALENT: Final = "equivalent"
 
 
+COMPARED: Final = ("tokens_per_s", "acceptance_length", "step_ms", "first_token_ms", "jitter_ms")
+"""Compared quantities in reading order."""
+
+MORE_IS_BETTER: Final = ("tokens_per_s", "acceptance_length")
+"""Compared quantities of which one wants more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One quantity of two recordings.
@@ -227,6 +261,7 @@ class Change:
     Attributes
     ----------
     quantity : name of the field of a Fingerprint, or "first_token_ms".
+    base, candidate : its value on each side.
     ratio, low, high : candidate over base, with its interval.
     level, method : of the interval.
     verdict : "changed", "equivalent" (within the margin) or "undetermined".
@@ -234,6 +269,8 @@ class Change:
     """
 
     quantity: str
+    base: float
+    candidate: float
     ratio: float
     low: float
     high: float
@@ -246,8 +283,18 @@ class Change:
         """Plain JSON types, in the order of the contract."""
         return {
             "ratio": self.ratio, "low": self.low, "high": self.high, "level": self.level, "method": self.method,
-            "verdict": self.verdict,
+            "verdict": self.verdict, "base": self.base, "candidate": self.candidate,
         }  # fmt: skip
+
+    @property
+    def percent(self) -> tuple[float, float, float]:
+        """The change and the ends of its interval, in percent of the base."""
+        return (self.ratio - 1) * 100, (self.low - 1) * 100, (self.high - 1) * 100
+
+    @property
+    def better(self) -> bool:
+        """Whether the candidate is on the better side of the base; times and jitter are better when small."""
+        return self.ratio > 1 if self.quantity in MORE_IS_BETTER else self.ratio < 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +304,16 @@ class Comparison:
     Attributes
     ----------
     verdict : "acceptance", "step", "both", "equivalent" or "undetermined".
+    sentence : the answer in plain words.
     tokens_per_s, acceptance_length, step_ms, first_token_ms, jitter_ms : None where a side does not have it.
     margin : relative difference within which a quantity is equivalent.
     needed_streams, needed_tokens : about what an undetermined question needs on each side; None when none is open.
     base, candidate : the fingerprints.
+    checks : what a gate makes of each quantity.
     """
 
     verdict: str
+    sentence: str
     tokens_per_s: Change | None
     acceptance_length: Change | None
     step_ms: Change | None
@@ -275,20 +325,26 @@ class Comparison:
     findings: tuple[Finding, ...]
     base: Fingerprint
     candidate: Fingerprint
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def changes(self) -> dict[str, Change | None]:
+        """The compared quantities by name, in reading order."""
+        return {name: getattr(self, name) for name in COMPARED}
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON contract, `specsonar.comparison/1`."""
-        changes = (self.tokens_per_s, self.acceptance_length, self.step_ms, self.first_token_ms, self.jitter_ms)
-        names = ("tokens_per_s", "acceptance_length", "step_ms", "first_token_ms", "jitter_ms")
         needed = None
         if self.needed_streams is not None:
             needed = {"streams": self.needed_streams, "tokens": self.needed_tokens}
         return {
             "schema": COMPARISON_SCHEMA,
             "verdict": self.verdict,
-            **{n: None if c is None else c.to_dict() for n, c in zip(names, changes, strict=True)},
+            "sentence": self.sentence,
+            **{name: None if c is None else c.to_dict() for name, c in self.changes.items()},
             "margin": self.margin,
             "needed": needed,
+            "checks": [c.to_dict() for c in self.checks],
             "findings": [f.to_dict() for f in self.findings],
             "base": self.base.to_dict(),
             "candidate": self.candidate.to_dict(),

@@ -1,4 +1,4 @@
-"""The answer as one plain sentence."""
+"""The answer as one plain sentence: of one fingerprint, and of two side by side."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from dataclasses import replace
 from .fingerprint import (
     AUTOREGRESSIVE,
     BUFFERED,
+    CHANGED,
+    EQUIVALENT,
     FIXED_CHUNKS,
     PACED,
     SPECULATIVE,
+    UNDETERMINED,
+    Change,
+    Comparison,
     Fingerprint,
 )
 
@@ -54,3 +59,64 @@ def _speculative(answer: Fingerprint) -> str:
     if answer.step_ms is not None:
         details.append(f"a step every {answer.step_ms.value:.1f} ms")
     return f"{said[0]}: {', '.join(details)}." if details else f"{said[0]}."
+
+
+def of_comparison(found: Comparison) -> str:
+    """What changed between two recordings: the rate first, then which of its two factors did it."""
+    rate, length, step = found.tokens_per_s, found.acceptance_length, found.step_ms
+    head = "Tokens/s cannot be compared" if rate is None else f"Tokens/s {_moved(rate)}"
+    if length is None or step is None:
+        hidden = next((f.message for f in found.findings if f.code == "C002"), "the steps of one side are not seen")
+        return f"{head}; whether by acceptance or by the step cannot be told: {hidden}."
+    parts = (_named(length), _named(step))
+    if found.verdict == EQUIVALENT:
+        return f"Equivalent within {found.margin * 100:.3g}%: {parts[0]}, {parts[1]}; tokens/s {percent(rate)}."
+    if found.verdict == UNDETERMINED:
+        needed = ""
+        if found.needed_streams is not None:
+            needed = f" About {found.needed_streams:,} streams a side ({found.needed_tokens:,} tokens) are needed."
+        return f"Undetermined: {parts[0]}, {parts[1]}.{needed}"
+    if found.verdict == "both":
+        return f"{head}: {parts[0]} and {parts[1]} both changed."
+    changed, other = (length, step) if found.verdict == "acceptance" else (step, length)
+    return f"{head}: {_named(changed)} changed, {_unchanged(other, found.margin)}."
+
+
+def percent(change: Change | None) -> str:
+    """The change with its interval: "-17% [-19, -14]"; digits by the interval's width."""
+    if change is None:
+        return "unknown"
+    value, low, high = change.percent
+    places = 0 if high - low > 2 else 1 if high - low > 0.2 else 2
+    return f"{value:+.{places}f}% [{low:+.{places}f}, {high:+.{places}f}]"
+
+
+def _moved(rate: Change) -> str:
+    """ "fell 16% [14, 18]", or the signed change where its direction is open."""
+    if rate.verdict != CHANGED:
+        stayed = "stayed alike" if rate.verdict == EQUIVALENT else "may have changed"
+        return f"{stayed}, {percent(rate)}"
+    size = sorted(abs(x) for x in rate.percent)
+    places = 0 if size[2] - size[0] > 2 else 1
+    verb = "rose" if rate.ratio > 1 else "fell"
+    return f"{verb} {size[1]:.{places}f}% [{size[0]:.{places}f}, {size[2]:.{places}f}]"
+
+
+_SPOKEN = {"acceptance_length": ("acceptance length", "", 2), "step_ms": ("the step", " ms", 1)}
+
+
+def _values(change: Change) -> str:
+    _, unit, places = _SPOKEN[change.quantity]
+    return f"{change.base:.{places}f} -> {change.candidate:.{places}f}{unit}"
+
+
+def _named(change: Change) -> str:
+    """ "acceptance length 3.19 -> 2.66 (-17% [-19, -14])"."""
+    return f"{_SPOKEN[change.quantity][0]} {_values(change)} ({percent(change)})"
+
+
+def _unchanged(change: Change, margin: float) -> str:
+    name = _SPOKEN[change.quantity][0]
+    if change.verdict == EQUIVALENT:
+        return f"{name} did not ({_values(change)}, equivalent within {margin * 100:.3g}%)"
+    return f"whether {name} did is open ({_values(change)}, {percent(change)})"

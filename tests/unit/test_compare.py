@@ -114,7 +114,7 @@ def test_a_buffer_leaves_only_the_rate():
 def test_the_contract(counted):
     made = compare(counted, counted).to_dict()
     assert made["schema"] == "specsonar.comparison/1"
-    assert set(made["step_ms"]) == {"ratio", "low", "high", "level", "method", "verdict"}
+    assert set(made["step_ms"]) == {"ratio", "low", "high", "level", "method", "verdict", "base", "candidate"}
     assert made["base"]["verdict"] == SPECULATIVE
     assert made["needed"] is None
     assert made["margin"] == 0.03
