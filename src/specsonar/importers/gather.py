@@ -16,7 +16,7 @@ from ..wire.answer import Answer
 from .jsonparts import Parts
 from .recording import in_order
 from .refusals import HOLDS
-from .values import Floats, decoded
+from .values import LATEST, Floats, decoded
 
 MAX_EVENTS: Final = 4_000_000
 """Events that are kept of one file; their columns take 128 MB."""
@@ -184,6 +184,9 @@ class Gathered:
 
         Times that were made up are counted and not kept.
         """
+        if after_s.size and np.abs(after_s).max() >= LATEST:
+            self.skip("a request of many years")
+            return
         if spread_evenly(after_s):
             self.made_up += 1
             return

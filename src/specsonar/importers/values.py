@@ -14,7 +14,9 @@ from .jsonparts import EACH, Path
 
 Floats = npt.NDArray[np.float64]
 
-_LATEST: Final = 4e9  # seconds; later times are not times
+LATEST: Final = 4e9
+"""Seconds; later times are not times."""
+
 _LATEST_NS: Final = 1 << 61
 _FLOATS: Final = msgspec.json.Decoder(list[float])
 
@@ -37,7 +39,7 @@ def row_of(value: object) -> Floats | None:
 
 def _sensible(numbers: list[float]) -> Floats | None:
     values = np.array(numbers, np.float64)
-    return values if values.size == 0 or np.abs(values).max() < _LATEST else None
+    return values if values.size == 0 or np.abs(values).max() < LATEST else None
 
 
 def decoded(raw: bytes) -> Any:
@@ -53,7 +55,7 @@ def number_at(values: object, index: int) -> float | None:
     if not isinstance(values, list) or index >= len(values):
         return None
     value = values[index]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LATEST:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LATEST:
         return None
     return float(value)
 
@@ -96,7 +98,8 @@ def iso_ns(text: object) -> int | None:
         micro = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     except (ValueError, OverflowError):
         return None
-    return micro * 1000 + int((fraction.group() if fraction else "").ljust(9, "0")[6:9])
+    nano = micro * 1000 + int((fraction.group() if fraction else "").ljust(9, "0")[6:9])
+    return nano if is_ns(nano) else None
 
 
 def since(times_ns: list[int], start_ns: int) -> Floats:

@@ -391,6 +391,18 @@ def test_a_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         lines(record)
 
 
+# --- absurd times ------------------------------------------------------------------------------------------------
+
+
+def test_times_that_no_clock_shows_are_left_out() -> None:
+    trace = load(bench([[3e9, 3e9, 3e9], [0.02, 0.021]], totals=[9, 9]))
+    assert [len(s) for s in trace.streams] == [3] and codes(trace) == ["I004"]
+    run = run_of(3, start_time="9999-12-31T23:59:59Z")
+    assert load(run).streams[0].start_ns is None
+    far = span(5, startTimeUnixNano="9" * 19)
+    assert load(far).streams[0].start_ns is None
+
+
 # --- made-up times -----------------------------------------------------------------------------------------------
 
 
