@@ -28,7 +28,7 @@ STREAMS, TOKENS, CONCURRENCY = 8, 200, 4
 
 HIDING = {
     "fixed-chunks": Service(max_burst=1, step_ms=10.0, stream_interval=5, interval_mode="exact", ttft_ms=50.0),
-    "buffered": Service(max_burst=4, acceptance=0.7, step_ms=12.0, flush_ms=80.0, ttft_ms=50.0),
+    "buffered": Service(max_burst=1, step_ms=8.0, step_cv=0.05, flush_ms=80.0, ttft_ms=50.0),
     "paced": Service(max_burst=4, acceptance=0.7, step_ms=20.0, paced_ms=12.0, ttft_ms=50.0),
 }
 """What stands between the decoder and the client, by the verdict that names it."""

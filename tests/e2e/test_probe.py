@@ -33,7 +33,7 @@ def run(*args, **variables):
     [
         (Service(max_burst=4, acceptance=0.7, step_ms=12.0, step_cv=0.03, in_burst_us=80.0, ttft_ms=20.0), 300),
         (Service(max_burst=3, acceptance=0.5, step_ms=10.0, events="step", ttft_ms=20.0), 300),
-        (Service(max_burst=1, step_ms=8.0, step_cv=0.03, ttft_ms=20.0), 200),
+        pytest.param(Service(max_burst=1, step_ms=8.0, step_cv=0.03, ttft_ms=20.0), 200, marks=pytest.mark.slow),
     ],
     ids=["tokens", "steps", "plain"],
 )
@@ -83,7 +83,9 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("extra", [[], ["--concurrency", "3"]], ids=["one", "three"])
+@pytest.mark.parametrize(
+    "extra", [[], pytest.param(["--concurrency", "3"], marks=pytest.mark.slow)], ids=["one", "three"]
+)
 def test_an_interrupt_keeps_and_reports_what_there_is(fast, tmp_path, extra):
     path = tmp_path / "trace.jsonl"
     running = subprocess.Popen(

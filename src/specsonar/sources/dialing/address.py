@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from ...errors import UsageError
+from ..listening import is_loopback
 
 _KEY_FIELD: Final = re.compile(r"(?i)^(api[-_]?key|key|token|access[-_]token|auth|secret|sig)$")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -38,20 +38,6 @@ class Address:
     def at(self, path: str) -> str:
         """The URL of `path` on this server, with the query of the address."""
         return f"{self.origin}{path}" + (f"?{self.query}" if self.query else "")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` (a name, or an address without brackets) is this machine.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("example.com")
-    (True, True, False)
-    """
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def parse(text: str) -> Address:

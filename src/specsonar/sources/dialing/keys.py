@@ -26,6 +26,8 @@ HOSTS: Final = {
     "api.x.ai": "XAI_API_KEY",
     "integrate.api.nvidia.com": "NVIDIA_API_KEY",
     "router.huggingface.co": "HF_TOKEN",
+    "generativelanguage.googleapis.com": "GEMINI_API_KEY",
+    "api.cohere.com": "COHERE_API_KEY",
     "openai.azure.com": "AZURE_OPENAI_API_KEY",
 }
 """Hosts (and all below them) that take money, and the variable that holds the key for each."""
