@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import ssl
 import subprocess
@@ -15,7 +16,7 @@ from upstream import Upstream
 
 from specsonar.importers import read
 from specsonar.sources.proxy import notes
-from specsonar.sources.recorder.inject import hooks
+from specsonar.sources.recorder.inject import specsonar_hooks as hooks
 from specsonar.sources.serve import Server
 from specsonar.sources.service import Service
 
@@ -198,3 +199,20 @@ def test_hooks_and_recorder_speak_the_same():
     kinds = ("OPENED", "SENT", "RECEIVED", "CLOSED", "LOST")
     assert [getattr(hooks, kind) for kind in kinds] == [getattr(notes, kind) for kind in kinds]
     assert hooks.PULLED not in range(7)
+
+
+def test_a_full_disk_ends_the_recording_not_the_program(record, path):
+    with Upstream(events=1000) as up:
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))  # noqa: E731
+        done = record("--", sys.executable, CLIENT, "urllib", up.url, preexec_fn=limit)
+    assert (done.returncode, done.stdout) == (3, "1000\n")
+    assert "error: cannot write" in done.stderr and "Traceback" not in done.stderr
+    assert 100 < read(path).events < 1000
+    assert "I001" in [f.code for f in read(path).findings]
+
+
+def test_a_place_that_cannot_be_written_is_told_before_the_program_runs(tmp_path):
+    command = [sys.executable, "-m", "specsonar", "record", "-o", str(tmp_path / "no" / "x.jsonl")]
+    done = subprocess.run([*command, *python("print('ran')")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("error: cannot write") and len(done.stderr.splitlines()) <= 2

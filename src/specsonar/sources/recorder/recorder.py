@@ -20,7 +20,7 @@ from ...errors import InputError, SpecsonarError, UsageError
 from ...findings import finding
 from ..keeper import Keeper, Tap
 from ..proxy import notes
-from .inject.hooks import PULLED
+from .inject.specsonar_hooks import PULLED
 
 _INJECT: Final = Path(__file__).with_name("inject")
 _BLOCK: Final = 1 << 20

@@ -25,20 +25,17 @@ def _chain(folder: str) -> None:
             sys.modules.setdefault("sitecustomize", mine)
 
 
-def _record(folder: str) -> None:
-    """Put the hooks in. They are read like this so that the program finds no further module of ours."""
+def _record() -> None:
+    """Put the hooks in, as long as their folder is still where modules are looked for."""
     place = os.environ.get("SPECSONAR_RECORD")
     if not place:
         return
     try:
-        with open(os.path.join(folder, "hooks.py"), encoding="utf-8") as file:
-            names = {"__name__": "specsonar_hooks"}
-            exec(compile(file.read(), file.name, "exec"), names)
-        names["install"](place)  # type: ignore[operator]
+        __import__("specsonar_hooks").install(place)
     except Exception:
         return
 
 
+_record()
 _FOLDER = os.path.dirname(os.path.realpath(__file__))
-_record(_FOLDER)
 _chain(_FOLDER)

@@ -8,11 +8,15 @@ only what is cheap; no error of ours may reach the program.
 from __future__ import annotations
 
 import os
-import re
 import struct
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False  # type checkers take it for true; `typing` would cost the program more than all the rest
+if TYPE_CHECKING:
+    from typing import Any
+
+    Socket = Any
 
 OPENED, SENT, RECEIVED, CLOSED, LOST, PULLED = 0, 1, 2, 3, 4, 7
 """Kinds of notes, as in `sources.proxy.notes`. PULLED: received, but it had been waiting for the program."""
@@ -25,12 +29,10 @@ AT_ONCE_NS = 30_000
 LATE_NS = 2_000_000
 """Bytes that are read, or decrypted, so much later than they came had been waiting for the program."""
 
-_REQUEST = re.compile(rb"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS|CONNECT) \S|PRI \* HTTP/2")
+_REQUESTS = (b"GET ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ", b"HEAD ", b"OPTIONS ", b"CONNECT ", b"PRI * HTTP/2")
 _PEEK = 1 << 16
 _STAMPS = 35  # SO_TIMESTAMPNS, which Python names in few versions
 _RECORD = struct.Struct("!BHH")  # head of a TLS record: type, version, length
-
-Socket = Any
 
 
 class Recorder:
@@ -61,15 +63,15 @@ class Recorder:
 
     # What the hooks call ---------------------------------------------------------------------------------------------
 
-    def sent(self, sock: Socket, data: bytes) -> None:
-        """Bytes were sent; the first tell whether this is a client of HTTP."""
+    def sent(self, sock: Socket, t_ns: int, data: bytes) -> None:
+        """Bytes are sent since `t_ns`; the first tell whether this is a client of HTTP."""
         line = self._lines.get(sock)
         if line is None:
             if not data:
                 return
-            line = self._lines[sock] = self._open(sock) if _REQUEST.match(data) else False
+            line = self._lines[sock] = self._open(sock) if data.startswith(_REQUESTS) else self._other(sock, data)
         if line:
-            self._note(SENT, line[0], time.perf_counter_ns(), data)
+            self._note(SENT, line[0], t_ns, data)
 
     def before(self, sock: Socket) -> int | None:
         """Called before a read of a plain socket: arrival of what is waiting, or None."""
@@ -111,7 +113,7 @@ class Recorder:
 
     def recorded(self, sock: Socket) -> bool:
         """Whether a read of `sock` has to be looked at."""
-        return self._lines.get(sock) is not None
+        return self._lines.get(sock, False) is not False
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -120,6 +122,13 @@ class Recorder:
         self.ask(sock)
         self._note(OPENED, self._number, time.perf_counter_ns(), b"")
         return [self._number, 0]
+
+    def _other(self, sock: Socket, data: bytes) -> Any:
+        """What is no HTTP: the arrival of TLS matters to what is decrypted from it, the rest does not."""
+        if not data.startswith(b"\x16\x03"):
+            return False
+        self.ask(sock)
+        return ()
 
     def ask(self, sock: Socket) -> None:
         """Ask the kernel for stamps; what has no socket cannot have them."""
@@ -197,7 +206,7 @@ def _quietly(call: Any, *arguments: Any) -> Any:
 
 
 def _hook_sockets(recorder: Recorder, module: Any) -> None:
-    cls, peek = module.socket, getattr(module, "MSG_PEEK", 0)
+    cls, peek, clock = module.socket, getattr(module, "MSG_PEEK", 0), time.perf_counter_ns
     recv, recv_into, send, sendall = cls.recv, cls.recv_into, cls.send, cls.sendall
     sendmsg, close = getattr(cls, "sendmsg", None), cls._real_close  # `close` may come long before the last read
 
@@ -206,9 +215,9 @@ def _hook_sockets(recorder: Recorder, module: Any) -> None:
         if flags & peek or not _quietly(recorder.recorded, sock):
             return call(sock, *arguments, **named)
         arrival = _quietly(recorder.before, sock)
-        begin = time.perf_counter_ns()
+        begin = clock()
         result = call(sock, *arguments, **named)
-        took = time.perf_counter_ns() - begin
+        took = clock() - begin
 
         def note() -> None:
             data = result if into is None else bytes(memoryview(into).cast("B")[:result])
@@ -224,18 +233,19 @@ def _hook_sockets(recorder: Recorder, module: Any) -> None:
         return read(self, recv_into, (buffer, *arguments), named, buffer)
 
     def new_send(self: Socket, data: Any, *arguments: Any) -> Any:
+        t_ns = clock()
         result = send(self, data, *arguments)
-        _quietly(lambda: recorder.sent(self, bytes(memoryview(data).cast("B")[:result])))
+        _quietly(lambda: recorder.sent(self, t_ns, bytes(memoryview(data).cast("B")[:result])))
         return result
 
     def new_sendall(self: Socket, data: Any, *arguments: Any) -> Any:
-        _quietly(lambda: recorder.sent(self, bytes(memoryview(data).cast("B"))))
+        _quietly(lambda: recorder.sent(self, clock(), bytes(memoryview(data).cast("B"))))
         return sendall(self, data, *arguments)
 
     def new_sendmsg(self: Socket, buffers: Any, *arguments: Any) -> Any:
-        buffers = list(buffers)
+        buffers, t_ns = list(buffers), clock()
         result = sendmsg(self, buffers, *arguments)  # type: ignore[misc]
-        _quietly(lambda: recorder.sent(self, b"".join(bytes(memoryview(b).cast("B")) for b in buffers)[:result]))
+        _quietly(lambda: recorder.sent(self, t_ns, b"".join(bytes(memoryview(b).cast("B")) for b in buffers)[:result]))
         return result
 
     def new_close(self: Socket, *arguments: Any) -> None:
@@ -249,28 +259,30 @@ def _hook_sockets(recorder: Recorder, module: Any) -> None:
 
 
 def _hook_tls(recorder: Recorder, module: Any) -> None:
-    sock, memory = module.SSLSocket, module.SSLObject
+    sock, memory, clock = module.SSLSocket, module.SSLObject, time.perf_counter_ns
     send, write, read = sock.send, sock.write, sock.read
     memory_write, memory_read = memory.write, memory.read
 
     def new_send(self: Any, data: Any, flags: int = 0) -> Any:
+        t_ns = clock()
         result = send(self, data, flags)
         if self._sslobj is not None:  # otherwise the hook of the plain socket has seen it
-            _quietly(lambda: recorder.sent(self, bytes(memoryview(data).cast("B")[:result])))
+            _quietly(lambda: recorder.sent(self, t_ns, bytes(memoryview(data).cast("B")[:result])))
         return result
 
     def new_write(self: Any, data: Any) -> Any:
+        t_ns = clock()
         result = write(self, data)
-        _quietly(lambda: recorder.sent(self, bytes(memoryview(data).cast("B")[:result])))
+        _quietly(lambda: recorder.sent(self, t_ns, bytes(memoryview(data).cast("B")[:result])))
         return result
 
     def new_read(self: Any, len: int = 1024, buffer: Any = None) -> Any:
         if not _quietly(recorder.recorded, self):
             return read(self, len, buffer)
         arrival = _quietly(recorder.tls_before, self)
-        begin = time.perf_counter_ns()
+        begin = clock()
         result = read(self, len, buffer)
-        took = time.perf_counter_ns() - begin
+        took = clock() - begin
 
         def note() -> None:
             data = result if buffer is None else bytes(memoryview(buffer).cast("B")[:result])
@@ -280,8 +292,9 @@ def _hook_tls(recorder: Recorder, module: Any) -> None:
         return result
 
     def new_memory_write(self: Any, data: Any) -> Any:
+        t_ns = clock()
         result = memory_write(self, data)
-        _quietly(lambda: recorder.sent(self, bytes(memoryview(data).cast("B")[:result])))
+        _quietly(lambda: recorder.sent(self, t_ns, bytes(memoryview(data).cast("B")[:result])))
         return result
 
     def new_memory_read(self: Any, len: int = 1024, buffer: Any = None) -> Any:
