@@ -52,8 +52,8 @@ def hidden(number: int) -> Service:
 
 
 def holds(estimate: Estimate | None, truth: float, slack: float) -> bool:
-    """Whether the interval holds `truth`, or the value is within `slack` of it."""
-    if estimate is None:
+    """Whether the interval holds `truth`, or the value is within `slack` of it; an interval there has to be."""
+    if estimate is None or np.isnan(estimate.low):
         return False
     return estimate.low <= truth <= (estimate.high or np.inf) or abs(estimate.value - truth) <= slack
 
