@@ -159,7 +159,7 @@ def _checks(found: Comparison) -> Iterator[Check]:
         if name not in DECIDING:
             yield Check(name, None, text)
         elif change.verdict == EQUIVALENT or (name == "tokens_per_s" and found.verdict == EQUIVALENT):
-            yield Check(name, HELD, f"{text} within {found.margin:.3g}")
+            yield Check(name, HELD, f"{text} within {found.margin * 100:.3g}%")
         elif change.verdict == UNDETERMINED:
             more = f"; about {change.needed_streams} streams a side are needed" if change.needed_streams else ""
             yield Check(name, UNDETERMINED, text + more)
@@ -168,7 +168,7 @@ def _checks(found: Comparison) -> Iterator[Check]:
         elif abs(log(change.ratio)) > log1p(found.margin):
             yield Check(name, FAILED, f"{text} for the worse")
         else:
-            yield Check(name, UNDETERMINED, f"{text} for the worse, by about the margin of {found.margin:.3g}")
+            yield Check(name, UNDETERMINED, f"{text} for the worse, by about the margin of {found.margin * 100:.3g}%")
 
 
 def _length(side: Fingerprint) -> _Log | None:

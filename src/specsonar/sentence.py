@@ -88,6 +88,7 @@ def percent(change: Change | None) -> str:
         return "unknown"
     value, low, high = change.percent
     places = 0 if high - low > 2 else 1 if high - low > 0.2 else 2
+    value, low, high = (round(x, places) + 0.0 for x in (value, low, high))  # never "-0"
     return f"{value:+.{places}f}% [{low:+.{places}f}, {high:+.{places}f}]"
 
 

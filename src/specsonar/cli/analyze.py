@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from .gate import exit_code, expect_option, needs_checks
 from .output import FORMATS, output_options, present
 from .progress import progress
 from .reading import reading_options
 from .state import say, state_of, verbosity
+
+if TYPE_CHECKING:
+    from ..expect import Expectation
 
 
 @click.command("analyze")
@@ -25,7 +29,8 @@ from .state import say, state_of, verbosity
     "--method", type=click.Choice(("likelihood", "baseline")), default="likelihood", show_default=True,
     help="baseline: the founding article's analyser, for comparison.",
 )  # fmt: skip
-@output_options(*FORMATS)
+@expect_option
+@output_options(*FORMATS, "junit")
 @verbosity
 @click.pass_context
 def command(
@@ -35,10 +40,11 @@ def command(
     level: float,
     seed: int,
     method: str,
+    expected: tuple[Expectation, ...],
     format_: str,
     output: Path | None,
     **options: Any,
-) -> None:
+) -> int:
     """Tell from recorded arrival times how a service decodes.
 
     FILE is a recording in any format that specsonar knows, or plain text with one arrival time a line (a second
@@ -47,6 +53,7 @@ def command(
     """
     from ..importers import look, pool
 
+    needs_checks(format_, expected)
     state = state_of(context)
     with progress(state) as report:
         traces = []
@@ -59,4 +66,9 @@ def command(
         from ..fit import fingerprint  # slow to import, so a bad file is reported before it
 
         answer = fingerprint(trace, level=level, seed=seed, method=method, progress=report)
+    if expected:
+        from ..expect import checked
+
+        answer = checked(answer, expected)
     present(answer, format_, output, methods=state.verbose)
+    return exit_code(answer.checks)

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "record": "Run a Python program and record the streams that it receives.",
     "proxy": "Record what clients and a service say to each other, from in between.",
     "analyze": "Tell from recorded arrival times how a service decodes.",
+    "compare": "Tell what changed between two recordings: acceptance, the step, or neither.",
     "show": "Say what is in a recording, before anything is inferred from it.",
     "convert": "Write a recording of another tool as a trace, as CSV or as Parquet.",
     "simulate": "Make the token stream of a service with known settings.",

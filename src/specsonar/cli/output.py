@@ -55,11 +55,18 @@ def output_file(command: Command) -> Command:
 
 
 def present(fingerprint: Fingerprint, format_: str, output: Path | None, *, methods: bool = False) -> None:
-    """Print or save `fingerprint` in a format of `FORMATS`; `methods` says how the intervals were made, in text."""
+    """Print or save `fingerprint` in a format of `FORMATS`, or its checks as "junit".
+
+    `methods` says how the intervals were made, in text.
+    """
     if format_ == "json":
         from ..render import json
 
         emit(json.render(fingerprint), output)
+    elif format_ == "junit":
+        from .gate import junit
+
+        emit(junit(fingerprint), output)
     elif format_ == "markdown":
         from ..render import markdown
 

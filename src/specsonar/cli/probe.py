@@ -11,36 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from .gate import exit_code, expect_option, needs_checks
 from .output import FORMATS, format_options, present
+from .share import Share
 from .state import State, say, state_of, verbosity
 
 if TYPE_CHECKING:
+    from ..expect import Expectation
     from ..probe import Probe, SoFar
-
-
-# Generic in newer versions of click only; older ones cannot subscript it.
-if TYPE_CHECKING:
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType
-
-
-class Share(ParamType):
-    """A share, as a percentage ("5%") or a fraction ("0.05")."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        number, percent, rest = value.strip().partition("%")
-        try:
-            share = float(number) / (100 if percent else 1)
-        except ValueError:
-            share = 0.0
-        if rest or not 0.001 <= share <= 1:
-            self.fail(f"{value!r} is no share between 0.1% and 100%; write it as 5%", param, ctx)
-        return share
 
 
 def _names(_context: click.Context, parameter: click.Parameter, start: str) -> list[str]:
@@ -101,7 +79,8 @@ def _names(_context: click.Context, parameter: click.Parameter, start: str) -> l
     "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
     help="Confidence level of the intervals.",
 )  # fmt: skip
-@format_options(*FORMATS)
+@expect_option
+@format_options(*FORMATS, "junit")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="TRACE",
     help="Write the recording there while it is made; .gz and .zst are packed. The report goes to stdout.",
@@ -113,6 +92,7 @@ def command(
     /,
     url: str,
     prompt_file: Path | None,
+    expected: tuple[Expectation, ...],
     format_: str,
     output: Path | None,
     **settings: Any,
@@ -128,6 +108,7 @@ def command(
     """
     from ..probe import probe
 
+    needs_checks(format_, expected)
     if output is not None and str(output) == "-":
         raise UsageError("the trace cannot go to stdout, where the report goes", "give -o a file")
     if prompt_file is not None:
@@ -138,8 +119,13 @@ def command(
     _quiet_retries()
     with _watching(state) as watch:
         found = probe(url, output=output, watch=watch, tell=None if state.quiet else say, **settings)
-    present(found.fingerprint, format_, None, methods=state.verbose)
-    return _ended(found, state)
+    answer = found.fingerprint
+    if expected:
+        from ..expect import checked
+
+        answer = checked(answer, expected)
+    present(answer, format_, None, methods=state.verbose)
+    return _ended(found, state) or exit_code(answer.checks)
 
 
 def _quiet_retries() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ..fingerprint import Fingerprint
+from ..fingerprint import Check, Finding, Fingerprint
 from .rows import clean, level, provenance, rows
 
 _ESCAPED = {ord(c): f"\\{c}" for c in "\\`*_[]<>|#"}
@@ -18,6 +18,9 @@ def render(fingerprint: Fingerprint) -> str:
 def _lines(fingerprint: Fingerprint) -> Iterator[str]:
     yield f"**{escape(fingerprint.sentence)}**"
     yield ""
+    if fingerprint.checks:
+        yield from check_lines(fingerprint.checks)
+        yield ""
     yield f"| quantity | value | {level(fingerprint)} interval | method |"
     yield "| --- | ---: | --- | --- |"
     for row in rows(fingerprint):
@@ -25,11 +28,23 @@ def _lines(fingerprint: Fingerprint) -> Iterator[str]:
         yield f"| {' | '.join(escape(cell) for cell in cells)} |"
     if fingerprint.findings:
         yield ""
-        for f in fingerprint.findings:
-            hint = f" {escape(f.hint)}" if f.hint else ""
-            yield f"- **{escape(f.code)}** ({escape(f.severity)}): {escape(f.message)}{hint}"
+        yield from finding_lines(fingerprint.findings)
     yield ""
     yield escape(provenance(fingerprint))
+
+
+def check_lines(checks: Sequence[Check]) -> Iterator[str]:
+    """The checks that decide, as a list."""
+    for check in checks:
+        if check.verdict is not None:
+            yield f"- **{check.verdict}** {escape(check.name)}: {escape(check.message)}"
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Findings with what to do about them, as a list."""
+    for f in findings:
+        hint = f" {escape(f.hint)}" if f.hint else ""
+        yield f"- **{escape(f.code)}** ({escape(f.severity)}): {escape(f.message)}{hint}"
 
 
 def escape(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..fingerprint import AUTOREGRESSIVE, Estimate, Fingerprint
+from ..fingerprint import AUTOREGRESSIVE, FAILED, HELD, UNDETERMINED, Check, Estimate, Fingerprint
 
 NONE: Final = "-"
 """Stands for an estimate that the data cannot give."""
@@ -176,3 +176,9 @@ def basis(fingerprint: Fingerprint) -> list[str]:
 
 def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def conclusion(checks: tuple[Check, ...]) -> str:
+    """Of all checks together: failed, undetermined or held."""
+    said = {check.verdict for check in checks}
+    return FAILED if FAILED in said else UNDETERMINED if UNDETERMINED in said else HELD

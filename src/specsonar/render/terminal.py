@@ -11,11 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..fingerprint import Finding, Fingerprint
+from ..fingerprint import FAILED, HELD, UNDETERMINED, Check, Finding, Fingerprint
 from .bars import BLOCKS, Bar, draw, gap_bars, size_bars
-from .rows import NONE, basis, clean, level, rows, server_report
+from .rows import NONE, basis, clean, conclusion, level, rows, server_report
 
 SEVERITY: Final = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+_VERDICT: Final = {HELD: "green", FAILED: "bold red", UNDETERMINED: "cyan"}
 _METHOD_FROM: Final = 100
 """Columns below which the method of each interval is left out of the table."""
 _SPELLED: Final = str.maketrans(
@@ -79,6 +80,9 @@ def _stripped(text: str) -> str:
 def _parts(fingerprint: Fingerprint, width: int, unicode: bool, methods: bool) -> Iterator[RenderableType]:
     yield Text(clean(fingerprint.sentence), style="bold")
     yield Text()
+    if fingerprint.checks:
+        yield from check_lines(fingerprint.checks)
+        yield Text()
     yield _quantities(fingerprint, with_method=width >= _METHOD_FROM)
     if methods and width < _METHOD_FROM:
         yield Text()
@@ -192,3 +196,14 @@ def finding_lines(finding: Finding) -> Iterator[RenderableType]:
     yield head
     if finding.hint:
         yield Padding(Text(clean(finding.hint), style="dim"), (0, 0, 0, 4))
+
+
+def check_lines(checks: tuple[Check, ...]) -> Iterator[RenderableType]:
+    """The checks that decide, one line each, and what follows from them all."""
+    for check in checks:
+        if check.verdict is not None:
+            line = Text(f"{check.verdict:<12} ", style=_VERDICT[check.verdict])
+            line.append(f"{clean(check.name)}: {clean(check.message)}", style="default")
+            yield line
+    said = conclusion(checks)
+    yield Text(f"gate: {said}", style=_VERDICT[said])
