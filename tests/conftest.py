@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from specsonar.fingerprint import Alternative, Estimate, Finding, Fingerprint, Histogram
+from specsonar.fingerprint import Alternative, Arrivals, Estimate, Finding, Fingerprint, Histogram, Profile
 
 SENTENCE = "Speculative decoding is on: up to 4 tokens a step, 2.95 on average."
 
@@ -29,7 +29,10 @@ def build():
         tokens_per_s=estimate(147.6, 140.0, 155.0),
         efficiency=estimate(0.738, 0.7, 0.77),
         gap_tokens=estimate(1.05, 0.9, 1.2),
-        alternatives=(Alternative("speculative", 0.99995), Alternative("autoregressive", 0.00005)),
+        alternatives=(
+            Alternative("speculative", 0.99995, 0.0, "in-order", "the likeliest, by 9.9 nats"),
+            Alternative("autoregressive", 0.00005, 9.9, "in-order", "9.9 nats behind"),
+        ),
         layer="in-order",
         count_source="one event per token",
         streams=1,
@@ -39,6 +42,9 @@ def build():
         findings=(Finding("I002", "info", "taken as milliseconds", "say --unit"),),
         burst_sizes=Histogram((1.0, 2.0, 3.0, 4.0, 5.0), (41.0, 30.0, 21.0, 109.0), (40.6, 32.5, 26.0, 103.9)),
         gaps=Histogram(tuple(10 ** (k / 4 - 1) for k in range(13)), tuple(float(k) for k in range(12))),
+        phases=Histogram((-10.0, -5.0, 0.0, 5.0, 10.0), (20.0, 280.0, 270.0, 30.0), (25.0, 275.0, 275.0, 25.0)),
+        burst_profile=Profile((3, 4, 5), (-210.5, 0.0, -8.1)),
+        arrivals=(Arrivals("answer 1", (0.0, 20.0, 20.1, 40.2, 60.1), None, (20.0, 40.2, 60.1)),),
         provenance={"version": "0.1.0", "inputs": [{"name": "a.txt", "sha256": "0" * 64}], "seed": 0},
     )
 
@@ -53,9 +59,12 @@ def bare(sample):
     """Nothing could be estimated."""
     empty = dict.fromkeys(
         ("max_burst", "acceptance_rate", "acceptance_by_position", "acceptance_length", "step_ms", "jitter_ms",
-         "tokens_per_s", "efficiency", "gap_tokens", "layer", "tokens", "steps", "burst_sizes", "gaps")
+         "tokens_per_s", "efficiency", "gap_tokens", "layer", "tokens", "steps", "burst_sizes", "gaps", "phases",
+         "burst_profile")
     )  # fmt: skip
-    return replace(sample, verdict="undetermined", alternatives=(), findings=(), needed_tokens=600, **empty)
+    return replace(
+        sample, verdict="undetermined", alternatives=(), findings=(), arrivals=(), needed_tokens=600, **empty
+    )
 
 
 @pytest.fixture(scope="session")

@@ -63,14 +63,28 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One explanation of the data and its share of the evidence (weights sum to one)."""
+    """One explanation of the data and its share of the evidence (weights sum to one).
+
+    Attributes
+    ----------
+    model : one of `VERDICTS`.
+    behind : nats by which its penalised log-likelihood is behind the best; None where it was not scored.
+    layer : the observation layer in which it did best.
+    reason : why it won or lost, in a few words.
+    """
 
     model: str
     weight: float
+    behind: float | None = None
+    layer: str | None = None
+    reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return {"model": self.model, "weight": self.weight}
+        return {
+            "model": self.model, "weight": self.weight, "behind": self.behind, "layer": self.layer,
+            "reason": self.reason,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +102,45 @@ class Histogram:
             "counts": list(self.counts),
             "fitted": None if self.fitted is None else list(self.fitted),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The beginning of one stream, to be looked at.
+
+    Attributes
+    ----------
+    stream : its name.
+    t_ms : when its first events came, milliseconds after the first.
+    tokens : tokens of these events; None where each is one, or where nobody said.
+    steps_ms : when the steps among them began to arrive, as far as the fit tells; None where it does not.
+    """
+
+    stream: str
+    t_ms: tuple[float, ...]
+    tokens: tuple[int, ...] | None = None
+    steps_ms: tuple[float, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "stream": self.stream,
+            "t_ms": list(self.t_ms),
+            "tokens": None if self.tokens is None else list(self.tokens),
+            "steps_ms": None if self.steps_ms is None else list(self.steps_ms),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How well each max burst M explains the data: nats relative to the best M, which has 0."""
+
+    max_burst: tuple[int, ...]
+    nats: tuple[float, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {"max_burst": list(self.max_burst), "nats": list(self.nats)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +213,10 @@ class Fingerprint:
     needed_tokens : about how many tokens would settle an undetermined question; None when none is open.
     burst_sizes : steps by size (edges k..k+1), with the fitted law.
     gaps : gaps between events in milliseconds on logarithmic edges, with the fitted law where there is one.
+    phases : events by their time from the nearest tooth of a comb one step apart, with the fitted law where the layer
+        has one: a hump where steps keep time, flat where they do not.
+    burst_profile : penalised log-likelihood over M, as far as it was tried.
+    arrivals : the beginnings of a few streams.
     by_stream : what each stream adds, in the order of the streams; None where steps cannot be told apart.
     conditions : how the answers were asked for (model, temperature...), as far as it is known.
     checks : the answer to each expectation that was stated.
@@ -191,6 +248,9 @@ class Fingerprint:
     findings: tuple[Finding, ...] = ()
     burst_sizes: Histogram | None = None
     gaps: Histogram | None = None
+    phases: Histogram | None = None
+    burst_profile: Profile | None = None
+    arrivals: tuple[Arrivals, ...] = ()
     by_stream: tuple[StreamTotals, ...] | None = None
     conditions: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
@@ -228,6 +288,9 @@ class Fingerprint:
             "findings": [f.to_dict() for f in self.findings],
             "burst_sizes": None if self.burst_sizes is None else self.burst_sizes.to_dict(),
             "gaps": None if self.gaps is None else self.gaps.to_dict(),
+            "phases": None if self.phases is None else self.phases.to_dict(),
+            "burst_profile": None if self.burst_profile is None else self.burst_profile.to_dict(),
+            "arrivals": [a.to_dict() for a in self.arrivals],
             "by_stream": None if self.by_stream is None else [s.to_dict() for s in self.by_stream],
             "conditions": dict(self.conditions),
             "checks": [c.to_dict() for c in self.checks],

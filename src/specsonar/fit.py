@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from . import report
+from . import evidence, report
 from .errors import InputError, UsageError
 from .findings import finding
 from .fingerprint import (
@@ -23,7 +23,7 @@ from .fingerprint import (
 )
 from .models import comb_explain, in_order, paced
 from .models.check import misfit
-from .models.explanation import Explanation, weights
+from .models.explanation import Explanation
 from .stats.gaps import tick_of
 from .stats.result import Arrays
 from .trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, Stream, Trace, stream
@@ -269,7 +269,7 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
     """Best explanation, unless a rival is close or the best one does not fit either."""
     found = [_sober(e) for e in found]
     n = observed.events
-    shares = weights(found, n)
+    shares = evidence.rivals(found, n)
     ranked = sorted((e for e in found if np.isfinite(e.score(n))), key=lambda e: -e.score(n))
     if not ranked:
         return answer.undetermined(finding("V004", "no explanation could have produced these times"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from . import claims, sentence, totals
+from . import claims, evidence, sentence, totals
 from . import report_parts as parts
 from .findings import finding
 from .fingerprint import (
@@ -52,7 +52,7 @@ class Report:
     level: float
     seed: int
 
-    def determined(self, best: Explanation, shares: Mapping[str, float]) -> Fingerprint:
+    def determined(self, best: Explanation, shares: Sequence[Alternative]) -> Fingerprint:
         """The answer for the winning explanation."""
         fit = best.fit
         if fit is None or best.model in (FIXED_CHUNKS, BUFFERED, PACED):
@@ -61,7 +61,7 @@ class Report:
             return self._autoregressive(best, fit, shares)
         return self._speculative(best, fit, shares)
 
-    def _speculative(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
+    def _speculative(self, best: Explanation, fit: LayerFit, shares: Sequence[Alternative]) -> Fingerprint:
         dependence, for_alpha = parts.dependence(fit)
         widen = float(np.sqrt(dependence.inflation))
         widen_alpha = float(np.sqrt(for_alpha.inflation))
@@ -116,7 +116,7 @@ class Report:
         low, high = intervals.share((length - 1.0) / room, se / room, self.level, freedom)
         return 1.0 + room * low, 1.0 + room * high
 
-    def _autoregressive(self, best: Explanation, fit: LayerFit, shares: Mapping[str, float]) -> Fingerprint:
+    def _autoregressive(self, best: Explanation, fit: LayerFit, shares: Sequence[Alternative]) -> Fingerprint:
         one = Estimate(1.0, 1.0, 1.0, self.level, "every step gives one token")
         notes = [finding("V007", "a draft that is never accepted would look the same")]
         rate = None
@@ -129,7 +129,7 @@ class Report:
             steps=sum(a.t.size - 1 for a in self.arrays),
         )  # fmt: skip
 
-    def _grouped(self, best: Explanation, shares: Mapping[str, float]) -> Fingerprint:
+    def _grouped(self, best: Explanation, shares: Sequence[Alternative]) -> Fingerprint:
         """Fixed chunks, buffers and pacing: the decoder behind them stays hidden."""
         notes = [finding("V010", "the decoder behind cannot be seen, so its burst, acceptance and step are not given")]
         flush = best.extra.get("flush_s", float("nan"))
@@ -140,13 +140,13 @@ class Report:
         )  # fmt: skip
 
     def undetermined(
-        self, why: Finding, *, needed: int | None = None, shares: Mapping[str, float] | None = None,
+        self, why: Finding, *, needed: int | None = None, shares: Sequence[Alternative] = (),
         best: Explanation | None = None,
     ) -> Fingerprint:  # fmt: skip
         """No verdict, with the reason and what is known all the same: the token rate."""
-        return self._answer(UNDETERMINED, [why], shares or {}, best, tokens_per_s=self._rate(), needed_tokens=needed)
+        return self._answer(UNDETERMINED, [why], shares, best, tokens_per_s=self._rate(), needed_tokens=needed)
 
-    def ridge(self, best: Explanation, shares: Mapping[str, float]) -> Fingerprint:
+    def ridge(self, best: Explanation, shares: Sequence[Alternative]) -> Fingerprint:
         """High jitter: only E[B] / step is known."""
         assert best.fit is not None
         have = sum(a.t.size for a in self.arrays)
@@ -163,7 +163,7 @@ class Report:
         total : tokens of all streams, or None when the server gave none.
         """
         events = sum(a.t.size for a in self.arrays)
-        shares: dict[str, float] = {}
+        shares: Sequence[Alternative] = ()
         fit = step.fit if step is not None else None
         timing: dict[str, Any] = {"step_ms": self._step(fit), "jitter_ms": self._jitter(fit)} if fit is not None else {}
         if total is None:
@@ -192,7 +192,7 @@ class Report:
         )  # fmt: skip
 
     def _answer(
-        self, verdict: str, notes: Sequence[Finding], shares: Mapping[str, float], best: Explanation | None,
+        self, verdict: str, notes: Sequence[Finding], shares: Sequence[Alternative], best: Explanation | None,
         *, rate_known: bool = True, tokens: int | None = None, **known: Any,
     ) -> Fingerprint:  # fmt: skip
         report = claims.pooled(self.trace.streams)
@@ -217,10 +217,12 @@ class Report:
         layer = best.layer if best is not None else None
         answer = Fingerprint(
             verdict=verdict, sentence="", layer=layer, count_source=self.count_source,
-            alternatives=tuple(Alternative(m, w) for m, w in shares.items()),
+            alternatives=tuple(shares),
             streams=len(self.trace.streams), events=self.trace.events,
             tokens=self.token_count if tokens is None and rate_known else tokens,
             server_report=report or counters, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
+            phases=evidence.phases(fit, self.arrays), burst_profile=evidence.profile(fit),
+            arrivals=evidence.arrivals(fit, self._kept, self.arrays),
             conditions=totals.conditions(self._kept),
             provenance={
                 "version": version("specsonar"),
@@ -304,7 +306,7 @@ def baseline(trace: Trace, arrays: list[Arrays], count_source: str, level: float
     mean, step = float(bursts.mean()), float(np.mean([b.step_s for b in seen]))
     counts = np.bincount(bursts)[1:].astype(np.float64)
     return base._answer(
-        SPECULATIVE if largest > 1 else AUTOREGRESSIVE, [], {}, None, max_burst=bare(float(largest)),
+        SPECULATIVE if largest > 1 else AUTOREGRESSIVE, [], (), None, max_burst=bare(float(largest)),
         acceptance_rate=bare(float(np.mean([b.alpha for b in seen]))), acceptance_length=bare(mean),
         step_ms=bare(step * 1e3), tokens_per_s=base._rate(), steps=int(bursts.size),
         burst_sizes=Histogram(tuple(float(b) for b in range(1, counts.size + 2)), tuple(float(c) for c in counts)),

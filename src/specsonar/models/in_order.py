@@ -139,7 +139,7 @@ def _direct_layer(gaps: Gaps, choice: Choice[direct.DirectFit]) -> LayerFit:
         layer=IN_ORDER_LAYER, max_burst=best.max_burst, loglik_by_burst=choice.logliks,
         step_s=step, step_se=se, step_sd=sd, jitter_s=jitter, jitter_se=jitter_se,
         parameters=int(_RUNS) + choice.size, loglik=best.loglik,
-        bursts=tuple(complete_bursts(best.new, gaps, best.max_burst)),
+        bursts=tuple(complete_bursts(best.new, gaps, best.max_burst)), begins=best.new,
         extra={"length": len(gaps) / max(float(best.new.sum()), 1.0)} | two_times(gaps, best.new),
         **burst_law(one.hazards, free.hazards, free.went, free.stopped, one.loglik, at_alpha),
     )  # fmt: skip

@@ -147,7 +147,7 @@ def _late_layer(gaps: Gaps, grid: late.Grid, final: late.LateFit, choice: Choice
         step_s=final.mean_step, step_se=curvature_se(at_step, p.step, p.step_sd / np.sqrt(steps)),
         step_sd=p.step_sd, jitter_s=final.jitter, jitter_se=final.jitter / float(np.sqrt(2 * steps)),
         parameters=int(_PARAMETERS) + choice.size, loglik=final.loglik,
-        bursts=tuple(complete_bursts(final.new, gaps, final.max_burst)),
+        bursts=tuple(complete_bursts(final.new, gaps, final.max_burst)), begins=final.new,
         extra={"per_token": float(p.per_token), "stray": p.stray, "length": len(gaps) / steps}
         | two_times(gaps, final.new),
         **burst_law(one, free, final.went, final.stopped, choice.fits["one"].loglik, at_alpha),

@@ -48,6 +48,7 @@ class LayerFit:
     parameters : free parameters at max_burst, for penalties.
     loglik : log-likelihood at the optimum.
     extra : layer-specific numbers for reports (merge probability, stalls...).
+    begins : for each gap of all streams, the probability that a step begins after it; None where the layer hides it.
     """
 
     layer: str
@@ -68,3 +69,4 @@ class LayerFit:
     parameters: int
     loglik: float
     extra: dict[str, float] = field(default_factory=dict)
+    begins: FloatArray | None = None
