@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from .fingerprint import COUNTED_LAYER, INDEPENDENT_LAYER, Alternative, Arrivals, Histogram, Profile
+from .fingerprint import COUNTED_LAYER, INDEPENDENT_LAYER, Alternative
 from .models.explanation import Explanation, weights
+from .pictures import Arrivals, Histogram, Profile
 from .stats import period
 from .stats.result import Arrays, LayerFit
-from .trace import Stream
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -98,12 +98,12 @@ def _wrapped(edges: FloatArray, sigma: float, step: float) -> FloatArray:
     return np.asarray(np.diff(ndtr((edges + turns) / max(sigma, 1e-9))).sum(0), np.float64)
 
 
-def arrivals(fit: LayerFit | None, streams: Sequence[Stream], arrays: Sequence[Arrays]) -> tuple[Arrivals, ...]:
+def arrivals(fit: LayerFit | None, arrays: Sequence[Arrays]) -> tuple[Arrivals, ...]:
     """The beginnings of the first few streams, with the steps that the fit sees in them."""
     most = max(_EVENTS // max(min(len(arrays), _STREAMS), 1), 1)
     begins = _begins(fit, arrays)
     shown = []
-    for k, (one, a) in enumerate(zip(streams[:_STREAMS], arrays[:_STREAMS], strict=True)):
+    for k, a in enumerate(arrays[:_STREAMS]):
         t = a.t[:most]
         steps = None
         if begins is not None:
@@ -113,7 +113,6 @@ def arrivals(fit: LayerFit | None, streams: Sequence[Stream], arrays: Sequence[A
             steps = np.arange(first, t[-1], fit.step_s)
         shown.append(
             Arrivals(
-                one.name or f"stream {k + 1}",
                 _ms(t),
                 None if a.tokens is None else tuple(a.tokens[:most].tolist()),
                 None if steps is None else _ms(steps),

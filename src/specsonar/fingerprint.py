@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .pictures import Arrivals, Histogram, Profile
+
 SCHEMA: Final = "specsonar.fingerprint/1"
 
 SPECULATIVE: Final = "speculative"
@@ -85,62 +87,6 @@ class Alternative:
             "model": self.model, "weight": self.weight, "behind": self.behind, "layer": self.layer,
             "reason": self.reason,
         }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Bars for a renderer: `counts[i]` observations in [edges[i], edges[i+1]), and what the fit expects there."""
-
-    edges: tuple[float, ...]
-    counts: tuple[float, ...]
-    fitted: tuple[float, ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {
-            "edges": list(self.edges),
-            "counts": list(self.counts),
-            "fitted": None if self.fitted is None else list(self.fitted),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Arrivals:
-    """The beginning of one stream, to be looked at.
-
-    Attributes
-    ----------
-    stream : its name.
-    t_ms : when its first events came, milliseconds after the first.
-    tokens : tokens of these events; None where each is one, or where nobody said.
-    steps_ms : when the steps among them began to arrive, as far as the fit tells; None where it does not.
-    """
-
-    stream: str
-    t_ms: tuple[float, ...]
-    tokens: tuple[int, ...] | None = None
-    steps_ms: tuple[float, ...] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {
-            "stream": self.stream,
-            "t_ms": list(self.t_ms),
-            "tokens": None if self.tokens is None else list(self.tokens),
-            "steps_ms": None if self.steps_ms is None else list(self.steps_ms),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How well each max burst M explains the data: nats relative to the best M, which has 0."""
-
-    max_burst: tuple[int, ...]
-    nats: tuple[float, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {"max_burst": list(self.max_burst), "nats": list(self.nats)}
 
 
 @dataclass(frozen=True, slots=True)

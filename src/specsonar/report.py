@@ -24,10 +24,10 @@ from .fingerprint import (
     Estimate,
     Finding,
     Fingerprint,
-    Histogram,
 )
 from .models.choose import full_burst_bound
 from .models.explanation import Explanation
+from .pictures import Histogram
 from .stats import baseline as article
 from .stats import intervals
 from .stats.result import Arrays, LayerFit
@@ -222,7 +222,7 @@ class Report:
             tokens=self.token_count if tokens is None and rate_known else tokens,
             server_report=report or counters, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
             phases=evidence.phases(fit, self.arrays), burst_profile=evidence.profile(fit),
-            arrivals=evidence.arrivals(fit, self._kept, self.arrays),
+            arrivals=evidence.arrivals(fit, self.arrays),
             conditions=totals.conditions(self._kept),
             provenance={
                 "version": version("specsonar"),

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from .findings import finding
-from .fingerprint import Finding, Histogram
+from .fingerprint import Finding
+from .pictures import Histogram
 from .stats import intervals
 from .stats.bursts import mean_burst, pmf
 from .stats.result import Arrays, LayerFit

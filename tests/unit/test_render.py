@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.text import Text
 
-from specsonar.fingerprint import Estimate, Finding, Histogram
+from specsonar.fingerprint import Estimate, Finding
+from specsonar.pictures import Histogram
 from specsonar.render import json as render_json
 from specsonar.render import markdown, notebook, terminal
 from specsonar.render.bars import Bar, draw, gap_bars, size_bars

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..fingerprint import Histogram
+from ..pictures import Histogram
 
 MAX_BARS: Final = 16
 """Neighbouring bins are joined until no more than this many remain."""
