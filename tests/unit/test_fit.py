@@ -253,7 +253,8 @@ KEYS = (
     "schema", "verdict", "sentence", "max_burst", "draft_length", "acceptance_rate", "acceptance_by_position",
     "acceptance_length", "step_ms", "jitter_ms", "tokens_per_s", "ceiling", "alternatives", "layer", "count_source",
     "streams", "tokens", "events", "steps", "needed_tokens", "chunk_tokens", "flush_ms", "flush_bytes", "server_report",
-    "findings", "burst_sizes", "gaps", "provenance",
+    "findings", "burst_sizes", "gaps", "phases", "burst_profile", "arrivals", "by_stream", "conditions", "checks",
+    "provenance",
 )  # fmt: skip
 ESTIMATES = ("max_burst", "acceptance_rate", "acceptance_length", "step_ms", "jitter_ms", "tokens_per_s")
 CASES = {
