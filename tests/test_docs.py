@@ -25,6 +25,7 @@ SETUP = (
 
 
 def load():
+    sys.path.insert(0, str(ROOT / "tools"))  # as if it were run from there
     spec = importlib.util.spec_from_file_location("specsonar_docs", ROOT / "tools" / "docs.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -33,7 +34,14 @@ def load():
 
 
 docs = load()
-EXECUTED = [page for page in docs.pages() if page.name != "README.zh-CN.md"]  # its commands are those of README.md
+
+
+def executed():
+    """Pages whose blocks are run. Guides listen to services for a while, so they are for the second stage."""
+    for page in docs.pages():
+        if page != docs.CHINESE:  # its commands are those of README.md
+            slow = [pytest.mark.slow] if page.parent.name == "guides" else []
+            yield pytest.param(page, id=path_of(page), marks=slow)
 
 
 def path_of(page):
@@ -51,20 +59,20 @@ def words(output):
     return re.sub(r"[\d.,\[\]%]+", "#", output).split()[:12]
 
 
-@pytest.mark.parametrize("page", EXECUTED, ids=path_of)
+@pytest.mark.parametrize("page", list(executed()))
 def test_blocks_run(page, tmp_path):
-    docs.prepare(tmp_path)
-    for block in docs.blocks(page):
-        if block.kind in ("sh", "console", "python"):
-            done = docs.run(block, tmp_path)
-            assert done.returncode == 0, f"{block.commands}\n{done.stderr}"
-            if block.kind == "console":
-                assert words(done.stdout) == words(block.output), "run `python tools/docs.py`"
+    with docs.Shell(tmp_path) as shell:
+        for block in docs.blocks(page):
+            if block.kind in docs.RUN:
+                done = shell.run(block)
+                assert done.returncode == 0, f"{block.commands}\n{done.stderr}"
+                if block.kind == "console":
+                    assert words(shell.shown(done.stdout)) == words(block.output), "run `python tools/docs.py`"
 
 
 @pytest.mark.parametrize("page", docs.pages(), ids=path_of)
 def test_every_block_has_a_known_kind(page):
-    assert {block.kind for block in docs.blocks(page)} <= {"sh", "console", "sh setup", "python", "json", "text"}
+    assert {block.kind for block in docs.blocks(page)} <= {*docs.RUN, "sh setup", "json", "text", "pycon"}
 
 
 @pytest.mark.parametrize("page", docs.pages(), ids=path_of)
@@ -89,9 +97,18 @@ def test_links_inside_the_repository_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
-def test_the_page_of_findings_is_current():
-    page = (ROOT / "docs" / "reference" / "findings.md").read_text(encoding="utf-8")
-    assert page == docs.findings_page(), "run `python tools/docs.py`"
+@pytest.mark.parametrize(("path", "make"), list(docs.GENERATED.items()), ids=lambda value: getattr(value, "stem", ""))
+def test_generated_pages_are_current(path, make):
+    assert (ROOT / path).read_text(encoding="utf-8") == make(), "run `python tools/docs.py`"
+
+
+def test_the_index_names_every_page():
+    index = ROOT / "docs" / "README.md"
+    named = {
+        (index.parent / target).resolve()
+        for target in re.findall(r"^- \[[^\]]+\]\(([^)#]+)\)", index.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named >= set((ROOT / "docs").rglob("*.md")) - {index}
 
 
 @pytest.mark.parametrize("name", [m.name for m in pkgutil.walk_packages(specsonar.__path__, "specsonar.")])

@@ -2,13 +2,16 @@
 
 In Markdown files the word after three backticks says what a block is:
 
-    sh         commands; the tests run them in an empty folder that holds a copy of examples/
-    console    one command after "$ " and what it printed; run as well, and how it begins is compared
-    sh setup   commands that install or test the package itself; .ci/run does what they say
-    python     a program; the tests run it in the same folder
+    sh           commands; the tests run them in an empty folder that holds a copy of examples/
+    console      one command after "$ " and what it printed; run as well, and how it begins is compared
+    sh service   commands that each run in a terminal of their own until the page ends, like `specsonar serve`. Here
+                 they get free ports, and the address that the page names means theirs
+    sh setup     commands that install or test the package itself; .ci/run does what they say
+    python       a program; the tests run it in the same folder
 
-`python tools/docs.py` runs the console blocks again, puts what they print in their place, and writes the generated
-pages. `python tools/docs.py --check` changes nothing and exits with 1 when a generated page is out of date.
+`python tools/docs.py` writes the generated pages, runs the console blocks again and puts what they print in their
+place; `python tools/docs.py PAGE...` does so for these pages. `--check` changes nothing and exits with 1 when a
+generated page is out of date.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -23,21 +27,22 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
-from specsonar.findings import CATALOGUE
+from reference import GENERATED
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FINDINGS: Final = ROOT / "docs" / "reference" / "findings.md"
+ENGLISH: Final = ROOT / "README.md"
+CHINESE: Final = ROOT / "README.zh-CN.md"
 
 _BLOCK: Final = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-_FAMILIES: Final = {
-    "I": "the input",
-    "Q": "the quality of the data",
-    "V": "the verdict and its numbers",
-    "S": "the server's own report",
-    "C": "comparisons",
-}
+_PORT: Final = re.compile(r" --port (\d+)")
+_USUAL_PORT: Final = "8765"
+"""That of `specsonar serve`, which pages leave out."""
+
+
+RUN: Final = ("sh", "sh service", "console", "python")
+"""The kinds of blocks that are run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page whose blocks are run."""
-    return [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [ENGLISH, CHINESE, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -78,71 +83,113 @@ def prepare(folder: Path) -> None:
     shutil.copytree(ROOT / "examples", folder / "examples")
 
 
-def run(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block in `folder` with the specsonar of this Python."""
-    scripts = sysconfig.get_path("scripts")
-    environment = os.environ | {"PATH": scripts + os.pathsep + os.environ.get("PATH", ""), "PYTHONUTF8": "1"}
-    if block.kind == "python":
-        command = [sys.executable, "-c", block.text]
-    else:
-        command = ["bash", "-euo", "pipefail", "-c", block.commands]
-    return subprocess.run(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
-        encoding="utf-8", check=False,
-    )  # fmt: skip
+class Shell:
+    """The folder in which the blocks of one page run, and the services that run beside them.
+
+    Addresses of services in commands are those of the page; `shown` puts them back into what was printed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: list[subprocess.Popen[str]] = []
+        self._addresses: dict[str, str] = {}
+        scripts = sysconfig.get_path("scripts")
+        path = scripts + os.pathsep + os.environ.get("PATH", "")
+        self._environment = os.environ | {"PATH": path, "PYTHONUTF8": "1", "COLUMNS": "80"}
+        prepare(folder)
+
+    def __enter__(self) -> Shell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._running):
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+
+    def run(self, block: Block) -> subprocess.CompletedProcess[str]:
+        """Run a block; what it printed and how it ended."""
+        if block.kind == "sh service":
+            for command in block.text.splitlines():
+                self._start(command)
+            return subprocess.CompletedProcess([], 0, "", "")
+        runner = [sys.executable, "-c"] if block.kind == "python" else ["bash", "-euo", "pipefail", "-c"]
+        return subprocess.run(
+            [*runner, self._here(block.commands)], cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=300, encoding="utf-8", check=False,
+        )  # fmt: skip
+
+    def shown(self, printed: str) -> str:
+        """What a command printed, with the addresses of the page."""
+        for named, real in self._addresses.items():
+            printed = printed.replace(real, named)
+        return "".join(line.rstrip() + "\n" for line in printed.splitlines())
+
+    def _here(self, text: str) -> str:
+        for named, real in self._addresses.items():
+            text = text.replace(named, real)
+        return text
+
+    def _start(self, command: str) -> None:
+        found = _PORT.search(command)
+        port = found[1] if found else _USUAL_PORT
+        command = self._here(_PORT.sub("", command))
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command} --port 0"], cwd=self._folder, env=self._environment, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
+        )  # fmt: skip
+        self._running.append(process)
+        self._addresses[f"127.0.0.1:{port}"] = _address(process.stdout, command)
 
 
-def findings_page() -> str:
-    """docs/reference/findings.md, from the catalogue."""
-    lines = [
-        "# Findings",
-        "",
-        "Made from `specsonar.findings.CATALOGUE` by `python tools/docs.py`; do not edit.",
-        "`specsonar explain CODE` prints the same.",
-        "",
-        "| code | severity | title |",
-        "|---|---|---|",
-        *(f"| [{c}](#{c.lower()}) | {e.severity} | {e.title} |" for c, e in sorted(CATALOGUE.items())),
-    ]
-    for family, about in _FAMILIES.items():
-        lines += ["", f"## {family}: {about}"]
-        for code, entry in sorted(CATALOGUE.items()):
-            if code.startswith(family):
-                lines += ["", f"### {code}", "", f"**{entry.title}** ({entry.severity})", "", entry.what, ""]
-                lines += [f"Why it matters: {entry.why}", "", f"What to do: {entry.do}"]
-    return "\n".join(lines) + "\n"
+def _address(printed: IO[str] | None, command: str) -> str:
+    """The host and port that a service prints once it listens."""
+    assert printed is not None
+    found = re.search(r"http://(\S+)", printed.readline())
+    if found is None:
+        raise SystemExit(f"no address from: {command}")
+    return found[1]
 
 
 def refreshed(page: Path) -> str:
     """The page with the output of its console blocks as it is today."""
-    text = page.read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        prepare(folder)
-        parts, at = [], 0
+    outputs = []
+    with tempfile.TemporaryDirectory() as name, Shell(Path(name)) as shell:
         for block in blocks(page):
-            if block.kind not in ("sh", "console", "python"):
+            if block.kind not in RUN:
                 continue
-            done = run(block, folder)
+            done = shell.run(block)
             if done.returncode:
                 raise SystemExit(f"{page}: {block.commands}{done.stderr}")
             if block.kind == "console":
-                shown = "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
-                parts += [text[at : block.start], "".join(f"$ {c}\n" for c in block.commands.splitlines()), shown]
-                at = block.end
+                outputs.append(shell.shown(done.stdout))
+    return with_outputs(page, outputs)
+
+
+def with_outputs(page: Path, outputs: list[str]) -> str:
+    """The page with `outputs` in its console blocks, in their order."""
+    text = page.read_text(encoding="utf-8")
+    parts, at = [], 0
+    consoles = [block for block in blocks(page) if block.kind == "console"]
+    for block, output in zip(consoles, outputs, strict=True):
+        parts += [text[at : block.start], "".join(f"$ {c}\n" for c in block.commands.splitlines()), output]
+        at = block.end
     return "".join(parts) + text[at:]
 
 
-def main() -> int:
-    """Refresh, or check with --check."""
-    current = FINDINGS.read_text(encoding="utf-8") if FINDINGS.exists() else ""
-    if "--check" in sys.argv[1:]:
-        return int(current != findings_page())
-    FINDINGS.write_text(findings_page(), encoding="utf-8")
-    for page in pages():
-        page.write_text(refreshed(page), encoding="utf-8")
+def main(arguments: list[str]) -> int:
+    """Refresh everything or the pages that are named, or check with --check."""
+    made = {ROOT / path: make() for path, make in GENERATED.items()}
+    if "--check" in arguments:
+        return int(any(not page.exists() or page.read_text(encoding="utf-8") != text for page, text in made.items()))
+    for page, text in made.items():
+        page.write_text(text, encoding="utf-8")
+    for page in [Path(name).resolve() for name in arguments] or pages():
+        if page != CHINESE:
+            page.write_text(refreshed(page), encoding="utf-8")
+    english = [block.output for block in blocks(ENGLISH) if block.kind == "console"]
+    CHINESE.write_text(with_outputs(CHINESE, english), encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
