@@ -116,7 +116,7 @@ def assert_speculative(
     answer = _side(found, level)
     wanted = [f"verdict={SPECULATIVE}"]
     if min_acceptance_length is not None:
-        wanted.append(f"acceptance_length>={min_acceptance_length!r}")
+        wanted.append(f"acceptance_length>={float(min_acceptance_length)!r}")
     checks = [check(answer, parse(text)) for text in wanted]
     open_ = [c for c in checks if c.verdict == UNDETERMINED]
     if failed := [c for c in checks if c.verdict == FAILED]:
