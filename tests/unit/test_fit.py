@@ -352,7 +352,10 @@ def test_the_ceiling_follows_from_m_and_the_length(plain):
 
 def test_alternatives_are_shares_best_first(plain):
     weights = [a["weight"] for a in plain["alternatives"]]
-    assert all(set(a) == {"model", "weight", "behind", "layer", "reason"} and a["model"] in VERDICTS for a in plain["alternatives"])
+    assert all(
+        set(a) == {"model", "weight", "behind", "layer", "reason"} and a["model"] in VERDICTS
+        for a in plain["alternatives"]
+    )
     assert weights == sorted(weights, reverse=True) and (not weights or sum(weights) == pytest.approx(1.0))
     assert len({a["model"] for a in plain["alternatives"]}) == len(weights)
 
