@@ -67,7 +67,9 @@ def _start(gaps: Gaps, cut: float) -> tuple[gaplaw.GapLaw, gaplaw.GapLaw]:
         top = between.low + between.width
         # a last step without a draft is several times shorter than the others
         low = min(between.low, cap - float(np.log(5.0)))
-        between = replace(between, low=low, width=max(top - low, 0.1))
+        # a component of the steps that moved among the gaps inside bursts would cut long bursts into short ones
+        lowest = float(np.log(SHORTEST_STEP * np.median(gaps.gap[~short])))
+        between = replace(between, low=low, width=max(top - low, 0.1), floor=lowest)
     return inside, between
 
 
