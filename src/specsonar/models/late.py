@@ -30,6 +30,9 @@ _TINY = 1e-14
 STALLED = 4.0
 """Stray steps that take more than so many steps on average are stalls of the path, and no part of the step time."""
 
+WIDEST = 0.4
+"""Longest gap inside a burst, in steps: a sender or a reader that had to wait for its processor."""
+
 _OVER = 1.8
 
 
@@ -136,7 +139,7 @@ def initial(gaps: Gaps, grid: Grid, cut: float, step: float, max_burst: int, *, 
     """A neutral start: short delays likely, stalls possible, step noise of 15%."""
     weights = np.where(grid.centres < 0.3 * step, 1.0, 0.05)
     short = gaps.gap <= cut
-    inside = gaplaw.initial(gaps.log[short], gaps.zero[short], 2, 0.002, cap=float(np.log(0.2 * step)), most_tail=0.3)
+    inside = gaplaw.initial(gaps.log[short], gaps.zero[short], 2, 0.002, cap=float(np.log(WIDEST * step)), most_tail=0.3)
     return Parameters(
         hazards=np.append(np.full(max_burst - 1, 0.6), 0.0),
         weights=weights / weights.sum(),
