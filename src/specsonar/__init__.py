@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from .compare import compare
     from .errors import ConnectionFailed, FormatError, InputError, LimitError, SpecsonarError, UsageError
-    from .fingerprint import Estimate, Finding, Fingerprint
+    from .fingerprint import Comparison, Estimate, Finding, Fingerprint
     from .fit import fingerprint
     from .importers import read
     from .probe import Probe, probe
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
     from .trace import Stream, Trace
 
 __all__ = [
-    "ConnectionFailed", "Estimate", "Finding", "Fingerprint", "FormatError", "InputError", "LimitError", "Probe",
-    "SpecsonarError", "Stream", "Trace", "UsageError", "__version__", "fingerprint", "probe", "read", "simulate",
+    "Comparison", "ConnectionFailed", "Estimate", "Finding", "Fingerprint", "FormatError", "InputError", "LimitError",
+    "Probe", "SpecsonarError", "Stream", "Trace", "UsageError", "__version__", "compare", "fingerprint", "probe", "read",
+    "simulate",
 ]  # fmt: skip
 
 __version__: Final = "0.1.0"
 
 _HOME: Final = {
+    "Comparison": "fingerprint",
     "ConnectionFailed": "errors",
     "Estimate": "fingerprint",
     "Finding": "fingerprint",
@@ -41,6 +44,7 @@ _HOME: Final = {
     "Trace": "trace",
     "Probe": "probe",
     "UsageError": "errors",
+    "compare": "compare",
     "fingerprint": "fit",
     "probe": "probe",
     "read": "importers",
@@ -50,7 +54,7 @@ _HOME: Final = {
 
 # These are functions here and modules below. Python binds a submodule's name on its first import only, so that import
 # is done now and the name given back to the function.
-for _name in ("fingerprint", "probe"):
+for _name in ("compare", "fingerprint", "probe"):
     import_module(f".{_name}", __name__)
     del globals()[_name]
 

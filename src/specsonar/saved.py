@@ -126,6 +126,8 @@ def _faults(found: Fingerprint) -> Iterator[str]:
         numbers = (one.tokens, one.steps, one.step_ms or 0.0, one.spread_ms or 0.0, one.first_token_ms or 0.0)
         if not all(math.isfinite(n) and n >= 0 for n in numbers):
             yield "by_stream holds numbers below zero, or none"
+    if found.by_stream and not any(one.steps > 0 for one in found.by_stream):
+        yield "by_stream holds no step"
 
 
 def _estimates(found: Fingerprint) -> Iterator[tuple[str, Estimate]]:
