@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison", "ConnectionFailed", "Estimate", "Finding", "Fingerprint", "FormatError", "InputError", "LimitError",
-    "Probe", "SpecsonarError", "Stream", "Trace", "UsageError", "__version__", "compare", "fingerprint", "probe", "read",
-    "simulate",
+    "Probe", "SpecsonarError", "Stream", "Trace", "UsageError", "__version__", "compare", "fingerprint", "probe",
+    "read", "simulate",
 ]  # fmt: skip
 
 __version__: Final = "0.1.0"
