@@ -57,6 +57,15 @@ def test_a_timer_that_always_brings_some_is_a_buffer():
     assert fingerprint(simulate(tokens=600, seed=4, **service).without_truth()).verdict == BUFFERED
 
 
+@pytest.mark.parametrize(("burst", "step", "flush"), [(4, 12.0, 80.0), (8, 30.0, 200.0)])
+def test_drafts_behind_a_timer_are_a_buffer(burst, step, flush):
+    """Counts scatter by several tokens, since drafts do; but a step of 28 tokens that never fails early is none."""
+    service = {"max_burst": burst, "acceptance": 0.75, "step_ms": step, "flush_ms": flush, "step_cv": 0.05}
+    found = fingerprint(simulate(tokens=400, streams=4, seed=1, step_delay="lognormal:0.5,0.8", **service))
+    assert found.verdict == BUFFERED
+    assert found.flush_ms == pytest.approx(flush, rel=0.01)
+
+
 @pytest.mark.parametrize(
     "times",
     [[0.0] * 99 + [0.5], [0.0] * 50 + [1.0] * 50, [0.0] * 50 + [1.0] * 50 + [2.0] * 50],

@@ -30,6 +30,9 @@ FEWEST = 1.5
 HOPELESS = 80.0
 """Nats behind the bursts at which a buffer is given up."""
 
+SMALL = 8
+"""A buffer never delivers less than such a part of the most that it delivers; a draft does."""
+
 _CELL = 0.1
 _GRID = np.arange(-40, 50) * _CELL
 _MARGIN = 80
@@ -72,6 +75,9 @@ def explain(
         return []
     bursts = burst_loglik(hazards, went, stopped)
     walk, pace = sizes_loglik(flushes, sizes, bursts - HOPELESS)
+    if stopped[: max(hazards.size // SMALL, 1)].sum() < 0.5 + 0.005 * flushed:
+        # drafts behind a buffer scatter its counts beyond the level's noise, and no draft fails to fail early
+        walk = max(walk, scatter_loglik(flushes, sizes, pace))
     gap = np.concatenate([np.diff(f) for f in flushes if f.size > 1])
     period = max(float(np.median(gap)), 1e-9)
     steady = bool(np.mean(np.abs(gap / period - np.rint(gap / period)) < 0.02) > 0.9)
@@ -125,6 +131,24 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray], least: floa
         # the first size fixes the level; any law would have had to say it
         total -= np.log(max(float(size.max()), 1.0))
     return float(total.max()), pace
+
+
+def scatter_loglik(flushes: list[FloatArray], sizes: list[FloatArray], pace: float) -> float:
+    """Log-likelihood of sizes that scatter freely about what the time since the last flush gives, nats.
+
+    N_r ~ whole part of Normal(g_r / pace, sd^2), flush by flush; the first size of a stream has no time of its own.
+
+    Parameters
+    ----------
+    flushes, sizes, pace : as in, and from, `sizes_loglik`.
+    """
+    if not pace > 0:
+        return -np.inf
+    most = max(float(size.max()) for size in sizes)
+    rest = np.concatenate([size[1:] - np.diff(at) / pace for at, size in zip(flushes, sizes, strict=True)])
+    sd = max(float(np.sqrt(np.mean(rest**2))), 0.3)
+    share = normal_cdf((rest + 0.5) / sd) - normal_cdf((rest - 0.5) / sd)
+    return float(np.log(np.maximum(share, 1e-12)).sum()) - len(sizes) * float(np.log(max(most, 1.0)))
 
 
 def _moved(known: FloatArray, move: float) -> FloatArray:

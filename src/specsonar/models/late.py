@@ -139,7 +139,9 @@ def initial(gaps: Gaps, grid: Grid, cut: float, step: float, max_burst: int, *, 
     """A neutral start: short delays likely, stalls possible, step noise of 15%."""
     weights = np.where(grid.centres < 0.3 * step, 1.0, 0.05)
     short = gaps.gap <= cut
-    inside = gaplaw.initial(gaps.log[short], gaps.zero[short], 2, 0.002, cap=float(np.log(WIDEST * step)), most_tail=0.3)
+    inside = gaplaw.initial(
+        gaps.log[short], gaps.zero[short], 2, 0.002, cap=float(np.log(WIDEST * step)), most_tail=0.3
+    )
     return Parameters(
         hazards=np.append(np.full(max_burst - 1, 0.6), 0.0),
         weights=weights / weights.sum(),

@@ -13,8 +13,10 @@ from specsonar.errors import SpecsonarError
 from specsonar.importers import FORMATS, look
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-SAME = {"expected.json", "MAKING.md", "http_sse_ns.pcap", "tls13_sse.pcap", "vllm_chat.ts_abs.txt", "vllm_chat.ts_s.txt",
-        "h2_tls.trace_ascii.txt"}  # fmt: skip
+SAME = {
+    "expected.json", "MAKING.md", "http_sse_ns.pcap", "tls13_sse.pcap", "vllm_chat.ts_abs.txt", "vllm_chat.ts_s.txt",
+    "h2_tls.trace_ascii.txt",
+}  # fmt: skip
 """No recording, or one whose damage would be that of its neighbour."""
 FILES = sorted(
     str(p.relative_to(GOLDEN)) for p in (*GOLDEN.glob("formats/*/*"), *GOLDEN.glob("captures/*")) if p.name not in SAME
