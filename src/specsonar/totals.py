@@ -32,7 +32,8 @@ def by_stream(
     events_are_steps : every event is a step, with as many tokens on average as the total says.
     """
     single = events_are_steps or (fit is not None and fit.max_burst == 1)
-    if not arrays or not (single or (fit is not None and len(fit.bursts) == len(arrays))):
+    told = fit is not None and len(fit.bursts) == len(arrays) and all(b.size for b in fit.bursts)
+    if not arrays or not (single or told):
         return None
     totals = []
     for k, (one, a) in enumerate(zip(streams, arrays, strict=True)):

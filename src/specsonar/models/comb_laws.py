@@ -108,6 +108,13 @@ def _faint(hazards: FloatArray) -> float:
     return -float(np.log(4 * a * (1 - a)))
 
 
+def _beat_se(at: Comb | Drift, steps: float, streams: int) -> float:
+    """Standard error of the step where the information is of no use: that of a straight line through the steps."""
+    each = max(steps / max(streams, 1), 2.0)
+    line = at.sigma * np.sqrt(12.0 / (streams * each**3))
+    return float(np.hypot(line, getattr(at, "wander", 0.0) / np.sqrt(max(steps, 1.0))))
+
+
 def record(
     laws: Laws[P],
     free_cov: FloatArray,
@@ -163,7 +170,7 @@ def record(
         burst_counts=counts[1:],
         bursts=bursts,
         step_s=at.step,
-        step_se=float(deviation[m]),
+        step_se=float(deviation[m]) if np.isfinite(deviation[m]) else _beat_se(at, float(counts.sum()), len(bursts)),
         step_sd=float(getattr(at, "wander", 0.0)),
         jitter_s=at.sigma,
         jitter_se=float(np.nan_to_num(deviation[m - 1])) * at.sigma,
