@@ -27,6 +27,7 @@ class Engine:
     fingerprint : its `system_fingerprint` in OpenAI answers, or "".
     finish_apart : the reason why an OpenAI answer ends comes in an event of its own.
     metrics : prefix of its counters, or "".
+    reports : whether its answers may tell about drafts.
     """
 
     routes: tuple[str, ...]
@@ -36,14 +37,15 @@ class Engine:
     fingerprint: str = ""
     finish_apart: bool = True
     metrics: str = ""
+    reports: bool = False
 
 
 _SPECIFIC: Final = {
     "openai": Engine((*_OPENAI, "responses", "realtime"), ("logprobs",), strict=True, server="", fingerprint="fp_0"),
     "vllm": Engine((*_OPENAI, "health", "metrics", "version"), ("usage", "token_ids", "logprobs"),
-                   fingerprint="vllm-0.32.0", finish_apart=False, metrics="vllm"),
+                   fingerprint="vllm-0.32.0", finish_apart=False, metrics="vllm", reports=True),
     "llama.cpp": Engine((*_OPENAI, "completion", "props", "health", "metrics"), ("timings", "logprobs"),
-                        server="llama.cpp", fingerprint="b0000-simulated", metrics="llamacpp"),
+                        server="llama.cpp", fingerprint="b0000-simulated", metrics="llamacpp", reports=True),
     "anthropic": Engine(("messages", "anthropic models"), server=""),
     "ollama": Engine(("ollama", *_OPENAI), ("logprobs",), server="", fingerprint="fp_ollama"),
     "tgi": Engine(("generate", "info", "health", "metrics", "models", "chat"), server="", metrics="tgi"),
@@ -52,6 +54,7 @@ _SPECIFIC: Final = {
 ENGINES: Final = {
     "any": Engine(
         tuple(dict.fromkeys(route for engine in _SPECIFIC.values() for route in engine.routes)), FIELDS,
+        reports=True,
     ),
     **_SPECIFIC,
 }  # fmt: skip

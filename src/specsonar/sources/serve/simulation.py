@@ -151,7 +151,7 @@ class Simulation:
             model=ask.model or self.options.model,
             created_ns=time.time_ns(),
             told=self.told,
-            report=self.options.report,
+            report=self.options.report if self.engine.reports else "none",
             fingerprint=self.engine.fingerprint,
             finish_apart=self.engine.finish_apart,
         )
