@@ -34,7 +34,9 @@ MARGIN: Final = 0.03
 DECIDING: Final = ("tokens_per_s", "acceptance_length", "step_ms")
 """Quantities that a gate looks at."""
 
-ALIKE: Final = ("model", "temperature", "max_tokens", "top_p", "workload", "dialect", "resolution_ns")
+ALIKE: Final = (
+    "model", "temperature", "max_tokens", "top_p", "workload", "concurrency", "dialect", "stamps", "resolution_ns",
+)  # fmt: skip
 """Conditions that must agree; an engine may change, for that is what people compare."""
 
 

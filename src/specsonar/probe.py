@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import InputError, UsageError
@@ -248,7 +249,10 @@ class _Probing:
         from .tracefile import Writer
 
         s = self.settings
-        meta = {"format": "specsonar probe", "clock": "monotonic", "service": target.address.origin}
+        meta = {
+            "format": "specsonar probe", "clock": "monotonic", "service": target.address.origin,
+            "workload": _asked(s), "concurrency": s.concurrency,
+        }  # fmt: skip
         writer = None if self.output is None else Writer(self.output, meta=meta, hide=way.secrets.hide_bytes)
         with Keeper(writer) as keeper, httpx2.Client(**way.options) as other:
             counters = Counters(way.line(other, headers(target, way.key)))
@@ -270,6 +274,13 @@ class _Probing:
                 self.tell(note)
             trace = keeper.trace()
         return replace(trace, meta=meta | dict(trace.meta)), session
+
+
+def _asked(settings: Settings) -> str:
+    """Which prompts, so that two recordings can be told to be alike; of the user's own only a digest is kept."""
+    if settings.prompts:
+        return f"prompts {sha256(chr(0).join(settings.prompts).encode()).hexdigest()[:12]}"
+    return " ".join(settings.workloads or DEFAULT_WORKLOADS)
 
 
 class _Watching:

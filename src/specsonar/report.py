@@ -223,7 +223,7 @@ class Report:
             server_report=report or counters, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
             phases=evidence.phases(fit, self.arrays), burst_profile=evidence.profile(fit),
             arrivals=evidence.arrivals(fit, self.arrays),
-            conditions=totals.conditions(self._kept),
+            conditions=totals.conditions(self._kept, self.trace.meta),
             provenance={
                 "version": version("specsonar"),
                 "inputs": list(self.trace.meta.get("inputs", ())),

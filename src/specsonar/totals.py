@@ -17,7 +17,9 @@ _STEP: Final = (0.5, 1.8)
 _QUARTILES: Final = 1.349
 """Interquartile range of a normal law, in standard deviations."""
 
-_CONDITIONS: Final = ("model", "temperature", "max_tokens", "top_p", "workload", "dialect", "engine", "event_is")
+_CONDITIONS: Final = (
+    "model", "temperature", "max_tokens", "top_p", "workload", "concurrency", "dialect", "engine", "event_is", "stamps",
+)  # fmt: skip
 
 
 def by_stream(
@@ -65,11 +67,12 @@ def _step_ms(fit: LayerFit | None, a: Arrays) -> tuple[float | None, float | Non
     return float(step.mean()) * unit, float(high - low) / _QUARTILES * unit
 
 
-def conditions(streams: Sequence[Stream]) -> Mapping[str, Any]:
-    """How the streams were asked for: the value all share, or a list of those there are."""
+def conditions(streams: Sequence[Stream], meta: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How the streams were asked for: the value all share, or a list of those there are; `meta` is of all together."""
     found: dict[str, Any] = {}
     for key in _CONDITIONS:
-        values = sorted({s.meta[key] for s in streams if s.meta.get(key) is not None}, key=str)
+        told = [s.meta.get(key, meta.get(key)) for s in streams]
+        values = sorted({value for value in told if isinstance(value, str | int | float)}, key=str)
         if values:
             found[key] = values[0] if len(values) == 1 else values
     ticks = {s.resolution_ns for s in streams if s.resolution_ns}

@@ -151,11 +151,13 @@ class Trace:
 
 
 def merge(traces: Iterable[Trace]) -> Trace:
-    """One Trace with the streams of all `traces`, to be pooled: shared parameters, own phases."""
+    """One Trace with the streams of all `traces`, to be pooled: shared parameters, own phases, `meta` that all have."""
     parts = tuple(traces)
+    first = parts[0].meta if parts else {}
+    shared = {k: v for k, v in first.items() if all(k in part.meta and part.meta[k] == v for part in parts)}
     inputs = [entry for part in parts for entry in part.meta.get("inputs", ())]
     return Trace(
         streams=tuple(s for part in parts for s in part.streams),
-        meta={"inputs": inputs},
+        meta={**shared, "inputs": inputs},
         findings=tuple(f for part in parts for f in part.findings),
     )
