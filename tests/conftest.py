@@ -45,7 +45,7 @@ def build():
         gaps=Histogram(tuple(10 ** (k / 4 - 1) for k in range(13)), tuple(float(k) for k in range(12))),
         phases=Histogram((-10.0, -5.0, 0.0, 5.0, 10.0), (20.0, 280.0, 270.0, 30.0), (25.0, 275.0, 275.0, 25.0)),
         burst_profile=Profile((3, 4, 5), (-210.5, 0.0, -8.1)),
-        arrivals=(Arrivals((0.0, 20.0, 20.1, 40.2, 60.1), None, (20.0, 40.2, 60.1)),),
+        arrivals=(Arrivals((0.0, 20.0, 20.1, 40.2, 60.1), None, (1, 1, 2, 1, 1), (20.0, 40.2, 60.1)),),
         provenance={"version": "0.1.0", "inputs": [{"name": "a.txt", "sha256": "0" * 64}], "seed": 0},
     )
 

@@ -19,8 +19,8 @@ FloatArray = npt.NDArray[np.float64]
 _STREAMS: Final = 8
 """Streams whose beginnings are kept."""
 
-_EVENTS: Final = 1600
-"""Events kept of all of them together."""
+_TOKENS: Final = 1600
+"""Tokens kept of all of them together."""
 
 _PHASES: Final = 40
 """Bars over one step."""
@@ -100,25 +100,40 @@ def _wrapped(edges: FloatArray, sigma: float, step: float) -> FloatArray:
 
 def arrivals(fit: LayerFit | None, arrays: Sequence[Arrays]) -> tuple[Arrivals, ...]:
     """The beginnings of the first few streams, with the steps that the fit sees in them."""
-    most = max(_EVENTS // max(min(len(arrays), _STREAMS), 1), 1)
+    most = max(_TOKENS // max(min(len(arrays), _STREAMS), 1), 1)
     begins = _begins(fit, arrays)
     shown = []
     for k, a in enumerate(arrays[:_STREAMS]):
-        t = a.t[:most]
-        steps = None
+        kept = most if a.tokens is None else max(int(np.searchsorted(np.cumsum(a.tokens), most, "right")), 1)
+        t = a.t[:kept]
+        steps = places = None
         if begins is not None:
-            steps = t[1:][begins[k][: t.size - 1]]
+            new = begins[k][: t.size - 1]
+            steps = t[1:][new]
+            places = None if a.tokens is not None else _places(new)
         elif fit is not None and fit.layer == INDEPENDENT_LAYER and _keeps_time(fit) and a.t.size > 2:
             first = np.mod(period.phase(a.t[1:], fit.step_s), fit.step_s)
             steps = np.arange(first, t[-1], fit.step_s)
         shown.append(
             Arrivals(
                 _ms(t),
-                None if a.tokens is None else tuple(a.tokens[:most].tolist()),
+                None if a.tokens is None else tuple(a.tokens[:kept].tolist()),
+                places,
                 None if steps is None else _ms(steps),
             )
         )
     return tuple(shown)
+
+
+def _places(new: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    """The prefill's token, then the place of each event after the last one at which a step begins.
+
+    >>> _places(np.array([True, False, False, True]))
+    (1, 1, 2, 3, 1)
+    """
+    at = np.arange(1, new.size + 1)
+    start = np.maximum.accumulate(np.where(new, at, 0)) if new.size else at
+    return (1, *(at - start + 1).tolist())
 
 
 def _begins(fit: LayerFit | None, arrays: Sequence[Arrays]) -> list[npt.NDArray[np.bool_]] | None:

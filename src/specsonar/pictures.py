@@ -31,11 +31,14 @@ class Arrivals:
     ----------
     t_ms : when its first events came, milliseconds after the first.
     tokens : tokens of these events; None where each is one, or where nobody said.
+    places : the place of each event among those of its step, from 1 on; None where events are steps, or where the fit
+        does not say which belong together.
     steps_ms : when the steps among them began to arrive, as far as the fit tells; None where it does not.
     """
 
     t_ms: tuple[float, ...]
     tokens: tuple[int, ...] | None = None
+    places: tuple[int, ...] | None = None
     steps_ms: tuple[float, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -43,6 +46,7 @@ class Arrivals:
         return {
             "t_ms": list(self.t_ms),
             "tokens": None if self.tokens is None else list(self.tokens),
+            "places": None if self.places is None else list(self.places),
             "steps_ms": None if self.steps_ms is None else list(self.steps_ms),
         }
 

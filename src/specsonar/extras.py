@@ -1,0 +1,37 @@
+"""What comes with an extra and may be missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from .errors import InputError
+
+
+def need_report() -> None:
+    """Make sure that figures and pages can be drawn.
+
+    Raises
+    ------
+    InputError : the extra `report` is not installed.
+    """
+    if any(find_spec(name) is None for name in ("altair", "vl_convert", "jinja2")):
+        raise InputError("figures and HTML need the extra 'report'", "pip install 'specsonar[report]'")
+
+
+def data_frame(columns: dict[str, list[Any]]) -> Any:
+    """A pandas DataFrame, or a polars one where only that is installed.
+
+    Raises
+    ------
+    InputError : neither is installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        try:
+            import polars
+        except ImportError:
+            raise InputError("a data frame needs pandas or polars", "pip install pandas") from None
+        return polars.DataFrame(columns)
+    return pandas.DataFrame(columns)
