@@ -117,7 +117,8 @@ def test_the_wheel_holds_the_package_its_types_and_its_license_only(wheel):
     info = [n for n in names if n.split("/")[0].endswith(".dist-info")]
     assert any(n.endswith("licenses/LICENSE") for n in info)
     code = {f"specsonar/{name_of(path)}".replace("\\", "/") for path in MODULES}
-    assert set(names) - set(info) == code | {"specsonar/py.typed"}
+    data = {f"specsonar/render/assets/page.{kind}" for kind in ("html", "css", "js")}
+    assert set(names) - set(info) == code | data | {"specsonar/py.typed"}
 
 
 def test_the_wheel_has_the_command(wheel):

@@ -19,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 _STREAMS: Final = 8
 """Streams whose beginnings are kept."""
 
-_TOKENS: Final = 1600
+_TOKENS: Final = 1200
 """Tokens kept of all of them together."""
 
 _PHASES: Final = 40

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .pictures import Arrivals, Histogram, Profile
+from .shown import Shown
 
 SCHEMA: Final = "specsonar.fingerprint/1"
 
@@ -140,7 +141,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Shown):
     """How a service decodes, as far as its arrival times tell. Field names are those of the JSON contract.
 
     Attributes
@@ -243,12 +244,6 @@ class Fingerprint:
             "provenance": dict(self.provenance),
         }
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from .render import notebook  # imported when shown: a record does not depend on how it is drawn
-
-        return notebook.render(self)
-
 
 COMPARISON_SCHEMA: Final = "specsonar.comparison/1"
 
@@ -307,7 +302,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """What changed between two recordings. Field names are those of the JSON contract.
 
     Attributes

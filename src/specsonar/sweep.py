@@ -11,6 +11,7 @@ import numpy as np
 
 from .fingerprint import Estimate, Fingerprint
 from .fit import fingerprint
+from .shown import Shown
 from .sources.service import INDEPENDENT, Delay, Service
 from .sources.simulate import simulate
 from .trace import Stream, Trace, stream
@@ -69,6 +70,7 @@ class Summary:
     exact : share of all repetitions with the true max burst.
     alpha_rmse, step_rmse_ms : root mean square errors.
     answered : repetitions in which a max burst was given.
+    sizes : mean number of steps of 1, 2... tokens in a stream; empty where none was given.
     """
 
     max_burst: float
@@ -78,11 +80,12 @@ class Summary:
     alpha_rmse: float
     step_rmse_ms: float
     answered: int
+    sizes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A cell with its truth, the published figures and both methods."""
+    """A cell with its truth, the published figures and both methods; `law` is what the truth makes of `sizes`."""
 
     label: str
     jitter_ms: float
@@ -90,13 +93,14 @@ class Row:
     alpha: float
     step_ms: float
     tokens: int
+    law: tuple[float, ...]
     published: Published
     baseline: Summary
     likelihood: Summary
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Shown):
     """The table of a sweep."""
 
     preset: str
@@ -114,9 +118,12 @@ class Sweep:
         table = []
         for row in self.rows:
             flat = {}
+            # sizes and law are for figures: a table has one number in a cell
             for key, value in asdict(row).items():
+                if key == "law":
+                    continue
                 parts = value.items() if isinstance(value, dict) else [("", value)]
-                flat.update({f"{key}_{part}" if part else key: v for part, v in parts})
+                flat.update({f"{key}_{part}" if part else key: v for part, v in parts if part != "sizes"})
             names = list(flat)
             table.append(list(flat.values()))
         return names, table
@@ -133,7 +140,13 @@ def article() -> tuple[Cell, ...]:
     return (*cells, Cell("1 ms, k=8", other, 600, Published("6", ".61")))
 
 
-PRESETS: Final = {"article": article}
+def figure1() -> tuple[Cell, ...]:
+    """The founding article's first figure: burst sizes, clean beside 6 ms of jitter."""
+    rows = article()
+    return rows[0], rows[6]
+
+
+PRESETS: Final = {"article": article, "figure1": figure1}
 
 
 def _jittered(service: Service, jitter_ms: float) -> Service:
@@ -147,6 +160,7 @@ class Measured:
     max_burst: float
     alpha: float
     step_ms: float
+    sizes: tuple[float, ...] = ()
 
 
 def measure(task: tuple[Cell, int]) -> dict[str, Measured]:
@@ -169,7 +183,8 @@ def _measured(answer: Fingerprint) -> Measured:
     def value(estimate: Estimate | None) -> float:
         return math.nan if estimate is None else estimate.value
 
-    return Measured(value(answer.max_burst), value(answer.acceptance_rate), value(answer.step_ms))
+    sizes = answer.burst_sizes.counts if answer.burst_sizes else ()
+    return Measured(value(answer.max_burst), value(answer.acceptance_rate), value(answer.step_ms), sizes)
 
 
 def run(
@@ -209,9 +224,20 @@ def _row(cell: Cell, results: list[dict[str, Measured]]) -> Row:
         method: _summary([r[method] for r in results], service.burst, alpha, service.step_ms) for method in METHODS
     }
     return Row(
-        cell.label, service.token_delay.scale_ms, service.burst, alpha, service.step_ms, cell.tokens, cell.published,
-        **by_method,
+        cell.label, service.token_delay.scale_ms, service.burst, alpha, service.step_ms, cell.tokens,
+        _law(service.hazards(), cell.tokens), cell.published, **by_method,
     )  # fmt: skip
+
+
+def _law(hazards: Any, tokens: int) -> tuple[float, ...]:
+    """Steps of 1, 2... tokens that a stream of `tokens` has on average.
+
+    >>> [round(x, 1) for x in _law(np.array([0.5, 0.5]), 70)]
+    [20.0, 10.0, 10.0]
+    """
+    reached = np.cumprod([1.0, *hazards])
+    share = -np.diff(np.append(reached, 0.0))
+    return tuple((share * tokens / reached.sum()).tolist())
 
 
 def _summary(measured: list[Measured], burst: int, alpha: float, step_ms: float) -> Summary:
@@ -226,7 +252,13 @@ def _summary(measured: list[Measured], burst: int, alpha: float, step_ms: float)
         alpha_rmse=math.sqrt(_mean((alphas - alpha) ** 2)),
         step_rmse_ms=math.sqrt(_mean((steps - step_ms) ** 2)),
         answered=int(np.isfinite(bursts).sum()),
+        sizes=_sizes([m.sizes for m in measured if m.sizes]),
     )
+
+
+def _sizes(counts: list[tuple[float, ...]]) -> tuple[float, ...]:
+    longest = max(map(len, counts), default=0)
+    return tuple(np.mean([np.pad(c, (0, longest - len(c))) for c in counts], 0).tolist()) if counts else ()
 
 
 def _mean(values: Any) -> float:

@@ -24,7 +24,7 @@ def independent():
 
 def test_arrivals_are_bounded_and_begin_at_zero(link):
     assert len(link.arrivals) == 3
-    assert sum(len(a.t_ms) for a in link.arrivals) <= 1600
+    assert sum(len(a.t_ms) for a in link.arrivals) <= 1200
     assert all(len(a.places) == len(a.t_ms) and max(a.places) <= 2 * link.max_burst.value for a in link.arrivals)
     assert all(a.t_ms[0] == 0.0 and list(a.t_ms) == sorted(a.t_ms) for a in link.arrivals)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .figures import figures_option, save_figures
 from .gate import exit_code, expect_option, needs_checks
 from .output import FORMATS, output_options, present
 from .progress import progress
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     help="baseline: the founding article's analyser, for comparison.",
 )  # fmt: skip
 @expect_option
+@figures_option
 @output_options(*FORMATS, "junit")
 @verbosity
 @click.pass_context
@@ -41,6 +43,7 @@ def command(
     seed: int,
     method: str,
     expected: tuple[Expectation, ...],
+    figures: Path | None,
     format_: str,
     output: Path | None,
     **options: Any,
@@ -70,5 +73,6 @@ def command(
         from ..expect import checked
 
         answer = checked(answer, expected)
+    save_figures(answer, figures)
     present(answer, format_, output, methods=state.verbose)
     return exit_code(answer.checks)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..errors import Exit, UsageError
+from .figures import emit_page, figures_option, save
 from .gate import exit_code, junit
 from .output import emit, look, output_options
 from .progress import Report, progress
@@ -39,7 +40,8 @@ _FILE = click.Path(allow_dash=True)
     help="Exit code 1 for a change for the worse beyond the margin, 4 when that cannot be told.",
 )  # fmt: skip
 @reading_options
-@output_options("text", "json", "markdown", "junit")
+@figures_option
+@output_options("text", "json", "markdown", "html", "junit")
 @verbosity
 @click.pass_context
 def command(
@@ -52,6 +54,7 @@ def command(
     level: float,
     allow_mismatch: bool,
     gate: bool,
+    figures: Path | None,
     format_: str,
     output: Path | None,
     **reading: Any,
@@ -73,12 +76,21 @@ def command(
     from ..compare import compare  # brings numpy, so files are looked at before it
 
     found = compare(*sides, margin=margin, level=level, allow_mismatch=allow_mismatch)
+    if figures is not None:
+        from ..render.images import PALETTE
+        from ..render.pairs import comparison_figures
+
+        save(comparison_figures(found, PALETTE), figures)
     if format_ == "json":
         from ..render import json
 
         emit(json.dumps(found.to_dict()), output)
     elif format_ == "junit":
         emit(junit(found), output)
+    elif format_ == "html":
+        from ..render import html
+
+        emit_page(html.comparison(found), output)
     else:
         from ..render import comparison
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FORMATS: Final = ("text", "json", "markdown")
+FORMATS: Final = ("text", "json", "markdown", "html")
 _WIDEST: Final = 100
 
 
@@ -41,10 +41,17 @@ def format_options(*formats: str) -> Callable[[Command], Command]:
             command = click.option("--json", "format_", flag_value="json", help="Short for --format json.")(command)
         return click.option(
             "--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True,
-            help="What to print.",
+            callback=_usable, help="What to print.",
         )(command)  # fmt: skip
 
     return add
+
+
+def _usable(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse a page that cannot be drawn before anything is recorded."""
+    from .figures import usable
+
+    return usable(context, parameter, value)
 
 
 def output_file(command: Command) -> Command:
@@ -67,6 +74,11 @@ def present(fingerprint: Fingerprint, format_: str, output: Path | None, *, meth
         from .gate import junit
 
         emit(junit(fingerprint), output)
+    elif format_ == "html":
+        from ..render import html
+        from .figures import emit_page
+
+        emit_page(html.render(fingerprint), output)
     elif format_ == "markdown":
         from ..render import markdown
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import Exit, UsageError
+from .figures import figures_option, save_figures
 from .gate import exit_code, expect_option, needs_checks
 from .output import FORMATS, format_options, present
 from .share import Share
@@ -80,6 +81,7 @@ def _names(_context: click.Context, parameter: click.Parameter, start: str) -> l
     help="Confidence level of the intervals.",
 )  # fmt: skip
 @expect_option
+@figures_option
 @format_options(*FORMATS, "junit")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="TRACE",
@@ -93,6 +95,7 @@ def command(
     url: str,
     prompt_file: Path | None,
     expected: tuple[Expectation, ...],
+    figures: Path | None,
     format_: str,
     output: Path | None,
     **settings: Any,
@@ -124,6 +127,7 @@ def command(
         from ..expect import checked
 
         answer = checked(answer, expected)
+    save_figures(answer, figures)
     present(answer, format_, None, methods=state.verbose)
     return _ended(found, state) or exit_code(answer.checks)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from .figures import usable
 from .output import FORMATS, present
 from .progress import progress
 from .state import State, say
@@ -42,7 +43,7 @@ def recording_options(default: str) -> Callable[[Command], Command]:
         for option in (
             click.option(
                 "--format", "format_", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True,
-                help="Of the fingerprint.",
+                callback=usable, help="Of the fingerprint.",
             ),
             click.option("--fingerprint", is_flag=True, help="At the end, tell how the service decodes."),
             click.option(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .figures import emit_page, figures_option, save
 from .output import emit, output_options, show
 from .progress import progress
 from .state import state_of, verbosity
@@ -24,17 +25,22 @@ if TYPE_CHECKING:
 
 
 @click.command("sweep")
-@click.option("--preset", type=click.Choice(("article",)), required=True, help="article: the founding experiment.")
+@click.option(
+    "--preset", type=click.Choice(("article", "figure1")), required=True,
+    help="article: the founding experiment; figure1: its first figure, clean beside 6 ms of jitter.",
+)  # fmt: skip
 @click.option("--reps", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="Streams per row.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of all chance.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: one per usable core]")
 @click.option("--csv", "format_", flag_value="csv", help="Short for --format csv.")
-@output_options("text", "json", "csv")
+@figures_option
+@output_options("text", "json", "csv", "html")
 @verbosity
 @click.pass_context
 def command(
-    context: click.Context, preset: str, reps: int, seed: int, jobs: int | None, format_: str, output: Path | None
-) -> None:
+    context: click.Context, preset: str, reps: int, seed: int, jobs: int | None, figures: Path | None, format_: str,
+    output: Path | None,
+) -> None:  # fmt: skip
     """Measure how well services can be recognised, setting by setting.
 
     Every row is a simulated service whose settings are known. The article's own figures stand beside its analyser,
@@ -44,10 +50,19 @@ def command(
 
     with progress(state_of(context)) as report, pool(jobs or _cores()) as executor:
         result = sweep.run(preset, reps=reps, seed=seed, executor=executor or sweep.SERIAL, progress=report)
+    if figures is not None:
+        from ..render.images import PALETTE
+        from ..render.pairs import sweep_figures
+
+        save(sweep_figures(result, PALETTE), figures)
     if format_ == "json":
         from ..render import json
 
         emit(json.dumps(result.to_dict()), output)
+    elif format_ == "html":
+        from ..render import html
+
+        emit_page(html.sweep(result), output)
     elif format_ == "csv":
         emit(_csv(result), output)
     else:

@@ -89,11 +89,11 @@ def figures(fingerprint: Fingerprint, palette: Palette) -> list[Figure]:
     return [figure for make in made for figure in make(fingerprint, palette)]
 
 
-def themed(chart: Any, palette: Palette) -> Any:
-    """`chart` with fonts, lines and colours of the page."""
+def themed(chart: Any, palette: Palette, *, font: str = FONT, paper: str = "transparent") -> Any:
+    """`chart` with fonts, lines and colours of the page, on `paper`."""
     text = {"labelColor": palette.muted, "titleColor": palette.ink}
     return (
-        chart.configure(font=FONT, background="transparent")
+        chart.configure(font=font, background=paper)
         .configure_view(stroke=None)
         .configure_axis(
             gridColor=palette.line, domainColor=palette.muted, tickColor=palette.muted, labelFontSize=12,
@@ -139,12 +139,10 @@ def arrivals(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
         for i, t in enumerate(a.t_ms):
             many = 1 if a.tokens is None else a.tokens[i]
             first = 1 if a.places is None else a.places[i]
-            tokens += [
-                {"stream": stream, "ms": t, "y": floor + first + k, "place": first + k, "tokens": many}
-                for k in range(many)
-            ]
+            # short names: there is one of these for every token
+            tokens += [{"s": n, "ms": t, "y": floor + first + k, "p": first + k, "n": many} for k in range(many)]
             table.append((stream, f"{t:.3f}", str(many), "yes" if t in starts else ""))
-        steps += [{"stream": stream, "ms": t, "low": floor, "high": floor + highest + 0.6} for t in a.steps_ms or ()]
+        steps += [{"ms": t, "low": floor, "high": floor + highest + 0.6} for t in a.steps_ms or ()]
     head = shown[0]
     end = next(
         (row[n] for row, n in ((head.steps_ms, FIRST_STEPS), (head.t_ms, FIRST_EVENTS)) if row and len(row) > n),
@@ -164,15 +162,15 @@ def arrivals(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
     y = alt.Y("low:Q", title=None, axis=lanes, scale=alt.Scale(domain=[0, len(shown) * lane], nice=False))
     rule = series(
         alt.Chart(data(steps)).mark_rule(clip=True, strokeWidth=1, opacity=0.6, aria=False)
-        .encode(x=x, y=y, y2="high:Q", tooltip=[_tip("ms:Q", "step, ms")]),
+        .encode(x=x, y=y, y2="high:Q", tooltip=[tip("ms:Q", "step, ms")]),
         "step begins", colours,
     )  # fmt: skip
     dots = series(
         alt.Chart(data(tokens)).mark_circle(clip=True, size=30, opacity=0.9, aria=False)
         .encode(
             x=x, y=alt.Y("y:Q", title=None, axis=lanes),
-            tooltip=[_tip("ms:Q", "ms"), _tip("stream:N", "stream"), _tip("place:Q", "token of its step"),
-                     _tip("tokens:Q", "tokens in the event")],
+            tooltip=[tip("ms:Q", "ms"), tip("s:Q", "stream"), tip("p:Q", "token of its step"),
+                     tip("n:Q", "tokens in the event")],
         ),
         "token", colours,
     )  # fmt: skip
@@ -191,7 +189,8 @@ def _streams(n: int) -> str:
     return "the stream" if n == 1 else f"{n} streams"
 
 
-def _tip(field: str, title: str, spec: str | None = None) -> alt.Tooltip:
+def tip(field: str, title: str, spec: str | None = None) -> alt.Tooltip:
+    """What is told of a field when the pointer is on its mark."""
     return alt.Tooltip(field, title=title, format=spec) if spec else alt.Tooltip(field, title=title)
 
 
@@ -201,7 +200,7 @@ def sizes(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
         chart, table = size_chart(fingerprint.burst_sizes, palette)
         yield Figure(
             "burst-sizes", "Tokens in a step",
-            "How many tokens the steps gave. " + _against(fingerprint.burst_sizes, "the fitted law of acceptance"),
+            "How many tokens the steps gave." + _against(fingerprint.burst_sizes, "the fitted law of acceptance"),
             chart, 220, table,
         )  # fmt: skip
 
@@ -213,7 +212,7 @@ def size_chart(histogram: Histogram, palette: Palette) -> tuple[Any, Table]:
     colours = _seen_and_fitted(histogram, palette)
     base = alt.Chart(data(rows))
     x = alt.X("size:O", title="tokens in a step", sort=None, axis=alt.Axis(labelAngle=0))
-    tips = [_tip("size:O", "tokens"), _tip("seen:Q", "steps", ".1f"), _tip("law:Q", "fitted", ".1f")]
+    tips = [tip("size:O", "tokens"), tip("seen:Q", "steps", ".1f"), tip("law:Q", "fitted", ".1f")]
     layers = [
         series(
             base.mark_bar(aria=False, cornerRadiusEnd=2).encode(x=x, y=alt.Y("seen:Q", title="steps"), tooltip=tips),
@@ -239,7 +238,7 @@ def _seen_and_fitted(histogram: Histogram, palette: Palette) -> alt.Scale:
 
 
 def _against(histogram: Histogram, what: str) -> str:
-    return "" if histogram.fitted is None else f"The marks are what {what} expects."
+    return "" if histogram.fitted is None else f" The marks are what {what} expects."
 
 
 def gaps(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
@@ -256,7 +255,7 @@ def gaps(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
     bars = gap_bars(histogram, most=len(histogram.counts))
     yield Figure(
         "gaps", "Gaps between events",
-        "Two humps are bursts and the steps between them; one hump is plain decoding. "
+        "Two humps are bursts and the steps between them; one hump is plain decoding."
         + _against(histogram, "the fitted explanation"),
         _bar_chart(histogram, axis, "gaps", palette), 220,
         Table(("gap, ms", "gaps"), tuple((b.label, number(b.observed, 0)) for b in bars)),
@@ -276,7 +275,7 @@ def phases(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
     rows = zip(histogram.edges, histogram.edges[1:], histogram.counts, strict=False)
     yield Figure(
         "phases", "Arrivals folded at the step",
-        "A hump means that steps keep time like a clock; flat, that their times vary and drift apart. "
+        "A hump means that steps keep time like a clock; flat, that their times vary and drift apart."
         + _against(histogram, "delays of the fitted spread"),
         _bar_chart(histogram, axis, "events", palette), 220,
         Table(("from the tick, ms", "events"), tuple((f"{a:.2f} to {b:.2f}", number(c, 0)) for a, b, c in rows)),
@@ -291,7 +290,7 @@ def _bar_chart(histogram: Histogram, x: alt.X, what: str, palette: Palette) -> A
     ]
     colours = _seen_and_fitted(histogram, palette)
     base = alt.Chart(data(rows))
-    tips = [_tip("low:Q", "from, ms", ".3~g"), _tip("high:Q", "to, ms", ".3~g"), _tip("seen:Q", what)]
+    tips = [tip("low:Q", "from, ms", ".3~g"), tip("high:Q", "to, ms", ".3~g"), tip("seen:Q", what)]
     y = alt.Y("seen:Q", title=what, scale=alt.Scale(zero=True))
     layers: list[Any] = [
         series(
@@ -336,8 +335,8 @@ def positions(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
             series(common.mark_rule(aria=False, strokeDash=[5, 4]).encode(y=y), "one rate for all", colours),
         ]
         one.append(("one rate for all", number(rate.value, decimals(rate)), interval(rate, decimals(rate))))
-    tips = [_tip("position:O", "position"), _tip("value:Q", "acceptance", ".3f"), _tip("low:Q", "from", ".3f"),
-            _tip("high:Q", "to", ".3f")]  # fmt: skip
+    tips = [tip("position:O", "position"), tip("value:Q", "acceptance", ".3f"), tip("low:Q", "from", ".3f"),
+            tip("high:Q", "to", ".3f")]  # fmt: skip
     lines = base.mark_rule(aria=False, strokeWidth=2).encode(x=x, y="low:Q", y2="high:Q", tooltip=tips)
     points = base.mark_circle(aria=False, size=70, opacity=1).encode(x=x, y=y, tooltip=tips)
     layers += [series(lines, "each position", colours), series(points, "each position", colours)]
@@ -362,7 +361,7 @@ def profile(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
         axis=alt.Axis(values=[v for v in NATS if v >= low or v in (0, -1)], format=",~r"),
     )  # fmt: skip
     x = alt.X("M:O", title="most tokens of a step, M", sort=None, axis=alt.Axis(labelAngle=0))
-    base = alt.Chart(data(rows)).encode(x=x, y=axis, tooltip=[_tip("M:O", "M"), _tip("nats:Q", "nats", ".1f")])
+    base = alt.Chart(data(rows)).encode(x=x, y=axis, tooltip=[tip("M:O", "M"), tip("nats:Q", "nats", ".1f")])
     yield Figure(
         "likelihood", "Likelihood over M",
         "How much worse the data fit each other M. Two nats or less behind the best cannot be told from it.",

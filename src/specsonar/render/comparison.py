@@ -16,19 +16,21 @@ from .terminal import check_lines, finding_lines, paint
 
 HEADS: Final = ("quantity", "base", "candidate", "change", "interval", "verdict")
 
-_SHOWN: Final = {
+SHOWN: Final = {
     "tokens_per_s": ("tokens/s", "", 1),
     "acceptance_length": ("acceptance length", "", 2),
     "step_ms": ("step time", " ms", 2),
     "first_token_ms": ("first token", " ms", 0),
     "jitter_ms": ("spread of the step", " ms", 2),
 }
+"""Name, unit and decimals of each quantity."""
+
 _STYLE: Final = {CHANGED: "yellow", EQUIVALENT: "green", UNDETERMINED: "cyan"}
 
 
 def rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """One row a quantity, as strings in the order of `HEADS`."""
-    return [_row(*_SHOWN[name], change) for name, change in comparison.changes.items()]
+    return [_row(*SHOWN[name], change) for name, change in comparison.changes.items()]
 
 
 def _row(name: str, unit: str, places: int, change: Change | None) -> tuple[str, ...]:

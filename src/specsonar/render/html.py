@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
-from ..fingerprint import AUTOREGRESSIVE, Estimate, Fingerprint
+from ..fingerprint import AUTOREGRESSIVE, Comparison, Estimate, Fingerprint
+from . import comparison as compared
 from .charts import Palette, Table, figures
 from .page import Card, Section, notes, page
+from .pairs import comparison_figures, sweep_figures
 from .rows import basis, decimals, interval, number, rows, server_report
 from .terminal import weight
 
-_MEANS = {
+if TYPE_CHECKING:
+    from ..sweep import Sweep
+
+_MEANS: Final = {
     "speculative": "a draft is verified in every step, so steps give one token or several",
     "autoregressive": "plain decoding: each step gives one token, however irregular the steps are",
     "fixed-chunks": "the server sends a constant number of tokens at a time",
@@ -22,6 +28,43 @@ _MEANS = {
 def render(fingerprint: Fingerprint) -> str:
     """`fingerprint` as one HTML file; it fetches nothing."""
     return page("specsonar report", fingerprint.sentence, list(cards(fingerprint)), list(sections(fingerprint)))
+
+
+def comparison(found: Comparison) -> str:
+    """`found` as one HTML file."""
+    return page("specsonar comparison", found.sentence, list(_changes(found)), list(_of_both(found)))
+
+
+def _changes(found: Comparison) -> Iterator[Card]:
+    for name, *_, change, between, verdict in compared.rows(found):
+        if not verdict.startswith("not "):
+            yield Card(change, verdict, between, name)
+
+
+def _of_both(found: Comparison) -> Iterator[Section]:
+    if drawn := comparison_figures(found, Palette.css()):
+        yield Section("What changed", compared.needed(found), figures=drawn)
+    yield Section("Quantities", table=Table(compared.HEADS, tuple(compared.rows(found))))
+    if found.checks:
+        yield Section("Gate", table=checks(found))
+    if found.findings:
+        yield Section("Findings", notes=notes(found.findings))
+    for name, side in (("Base", found.base), ("Candidate", found.candidate)):
+        yield Section(name, side.sentence, figures=figures(side, Palette.css()), table=estimates(side))
+        yield Section(f"Provenance of the {name.lower()}", notes=notes(side.findings), table=_origin(side))
+
+
+def sweep(found: Sweep) -> str:
+    """`found` as one HTML file."""
+    told = f"How well services with known settings are recognised: {found.reps} streams a row."
+    names, table = found.flat()
+    rows_ = tuple(tuple("" if v is None or v != v else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row)
+                  for row in table)  # fmt: skip
+    parts = [
+        Section("Figures", figures=sweep_figures(found, Palette.css())),
+        Section("All numbers", table=Table(tuple(name.replace("_", " ") for name in names), rows_)),
+    ]
+    return page("specsonar sweep", told, (), parts)
 
 
 def cards(fingerprint: Fingerprint) -> Iterator[Card]:
@@ -55,18 +98,26 @@ def sections(fingerprint: Fingerprint) -> Iterator[Section]:
     if f.findings:
         yield Section("Findings", "What to know about the data and the answer.", notes=notes(f.findings))
     if f.checks:
-        checked = tuple((c.name, c.verdict or "", c.message) for c in f.checks)
-        yield Section("Expectations", table=Table(("expected", "verdict", "figures"), checked))
+        yield Section("Expectations", table=checks(f))
     if said := server_report(f):
         text = "What the server says about its own speculation. It is compared with the estimates, never used for them."
         yield Section("The server's own report", text, table=Table(("quantity", "said"), tuple(said)))
-    yield Section("Provenance", table=Table(("", ""), tuple(provenance(f))))
+    yield Section("Provenance", table=_origin(f))
 
 
 _RIVALS = (
     "Every explanation was fitted to the same times. Nats are natural logarithms of odds: 3 nats behind is 20 times "
     "less likely, 7 nats a thousand times."
 )
+
+
+def checks(found: Fingerprint | Comparison) -> Table:
+    """What a gate asks, and the answers."""
+    return Table(("asked", "verdict", "figures"), tuple((c.name, c.verdict or "", c.message) for c in found.checks))
+
+
+def _origin(fingerprint: Fingerprint) -> Table:
+    return Table(("", ""), tuple(provenance(fingerprint)))
 
 
 def estimates(fingerprint: Fingerprint) -> Table:

@@ -1,21 +1,109 @@
-"""A Fingerprint as a small piece of HTML for notebooks: no script, no style sheet, nothing fetched."""
+"""Records in a notebook: a small piece of HTML without script or style sheet, columns of numbers, and plots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..fingerprint import Fingerprint
+from ..fingerprint import Comparison, Estimate, Fingerprint
+from ..shown import Shown
+from . import comparison
 from .bars import Bar, gap_bars, size_bars
 from .rows import clean, level, provenance, rows
+
+if TYPE_CHECKING:
+    from ..sweep import Sweep
+
+QUANTITIES: Final = (
+    "acceptance_length", "max_burst", "acceptance_rate", "step_ms", "jitter_ms", "tokens_per_s", "efficiency",
+    "gap_tokens",
+)  # fmt: skip
+CHANGE: Final = ("base", "candidate", "ratio", "low", "high", "level", "verdict", "method")
 
 _CELL = 'style="text-align:left;padding:1px 12px 1px 0"'
 _BAR = "display:inline-block;height:10px;background:#4c78a8"
 
 
-def render(fingerprint: Fingerprint) -> str:
-    """`fingerprint` as an HTML fragment; every text in it is escaped."""
-    return "".join(_pieces(fingerprint))
+def render(record: Shown) -> str:
+    """A record as an HTML fragment; every text in it is escaped."""
+    match record:
+        case Fingerprint():
+            return "".join(_pieces(record))
+        case Comparison():
+            return "".join(_changes(record))
+    return "".join(_table(*_sweep(record).flat()))
+
+
+def columns(record: Shown) -> dict[str, list[Any]]:
+    """The numbers of a record by column, one row a quantity; None where there is none."""
+    names: tuple[str, ...]
+    rows_: list[tuple[Any, ...]]
+    match record:
+        case Fingerprint():
+            names = ("quantity", "value", "low", "high", "level", "method")
+            rows_ = [(n, e.value, e.low, e.high, e.level, e.method) for n, e in _estimates(record)]
+        case Comparison():
+            names = ("quantity", *CHANGE)
+            rows_ = [(n, *(getattr(c, key) for key in CHANGE)) for n, c in record.changes.items() if c is not None]
+        case _:
+            head, table = _sweep(record).flat()
+            names, rows_ = tuple(head), [tuple(row) for row in table]
+    return {name: [row[i] for row in rows_] for i, name in enumerate(names)}
+
+
+def plot(record: Shown, name: str | None) -> Any:
+    """One figure, or all of them below each other.
+
+    Raises
+    ------
+    KeyError : there is no such figure.
+    """
+    # imported when somebody plots: altair comes with an extra
+    import altair
+
+    from . import charts, images, pairs
+
+    match record:
+        case Fingerprint():
+            drawn = charts.figures(record, images.PALETTE)
+        case Comparison():
+            drawn = pairs.comparison_figures(record, images.PALETTE)
+        case _:
+            drawn = pairs.sweep_figures(_sweep(record), images.PALETTE)
+    if name is not None:
+        by_name = {figure.name: figure for figure in drawn}
+        if name not in by_name:
+            raise KeyError(f"no figure {name!r}; there are {', '.join(by_name) or 'none'}")
+        return images.alone(by_name[name])
+    below = altair.vconcat(*(images.sized(figure) for figure in drawn)).resolve_scale(color="independent")
+    return charts.themed(below, images.PALETTE, font="sans-serif", paper=images.PALETTE.paper)
+
+
+def _sweep(record: Shown) -> Sweep:
+    return cast("Sweep", record)
+
+
+def _estimates(fingerprint: Fingerprint) -> Iterator[tuple[str, Estimate]]:
+    for name in QUANTITIES:
+        if (estimate := getattr(fingerprint, name)) is not None:
+            yield name, estimate
+    for k, estimate in enumerate(fingerprint.acceptance_by_position or (), 1):
+        yield f"acceptance_at_{k}", estimate
+
+
+def _changes(found: Comparison) -> Iterator[str]:
+    yield f"<div><p><b>{_text(found.sentence)}</b></p>"
+    yield from _table(list(comparison.HEADS), [list(row) for row in comparison.rows(found)])
+    yield "</div>"
+
+
+def _table(head: list[str], rows_: list[list[Any]]) -> Iterator[str]:
+    yield "<table><thead><tr>" + "".join(f"<th {_CELL}>{_text(cell)}</th>" for cell in head) + "</tr></thead><tbody>"
+    for row in rows_:
+        cells = ("" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row)
+        yield "<tr>" + "".join(f"<td {_CELL}>{_text(cell)}</td>" for cell in cells) + "</tr>"
+    yield "</tbody></table>"
 
 
 def _pieces(fingerprint: Fingerprint) -> Iterator[str]:

@@ -13,12 +13,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-import altair
 import jinja2
 import msgspec
 import vl_convert
 
 from .charts import Figure, Palette, Table, themed
+from .images import vega_lite
 from .rows import clean
 
 _LOUD: Final = {"warning": "warning", "error": "warning", "info": "note"}
@@ -66,7 +66,9 @@ def page(title: str, sentence: str, cards: Sequence[Card], sections: Sequence[Se
     folder = files(__package__) / "assets"
     style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     library = _library()
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_shown)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_shown
+    )
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
     return template.render(
         title=title, sentence=sentence, cards=cards, sections=sections, style=style, script=script, library=library,
@@ -98,5 +100,4 @@ def _hash(script: str) -> str:
 @cache
 def _library() -> str:
     """Vega with everything it needs, for a script element."""
-    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version).replace("</script", "<\\/script")
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vega_lite()).replace("</script", "<\\/script")

@@ -23,6 +23,13 @@
     const start = [...view.scale("x").domain()];
     const last = Number(buttons.dataset.end);
     const to = (window) => view.signal("zoom_ms", window).runAsync();
+    const status = buttons.querySelector("[role=status]");
+    const tell = () => {
+      const [low, high] = view.scale("x").domain().map((ms) => Math.round(ms).toLocaleString("en"));
+      status.textContent = `${low} to ${high} ms`;
+    };
+    tell();
+    view.addSignalListener("zoom_ms", () => view.runAfter(tell));
     for (const button of buttons.querySelectorAll("[data-move]")) {
       button.addEventListener("click", () => {
         const move = button.dataset.move;
