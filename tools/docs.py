@@ -2,7 +2,7 @@
 
 In Markdown files the word after three backticks says what a block is:
 
-    sh           commands; the tests run them in an empty folder that holds a copy of examples/
+    sh           commands; the tests run them in a folder that holds copies of recordings
     console      one command after "$ " and what it printed; run as well, and how it begins is compared
     sh service   commands that each run in a terminal of their own until the page ends, like `specsonar serve`. Here
                  they get free ports, and the address that the page names means theirs
@@ -79,8 +79,9 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def prepare(folder: Path) -> None:
-    """Give `folder` what the commands of the pages expect: a copy of examples/."""
-    shutil.copytree(ROOT / "examples", folder / "examples")
+    """Give `folder` what the commands of the pages expect: copies of recordings, under the paths of the repository."""
+    for name in ("examples", "tests/golden/captures", "tests/golden/formats"):
+        shutil.copytree(ROOT / name, folder / name)
 
 
 class Shell:
@@ -135,7 +136,7 @@ class Shell:
         command = self._here(_PORT.sub("", command))
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command} --port 0"], cwd=self._folder, env=self._environment, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
         )  # fmt: skip
         self._running.append(process)
         self._addresses[f"127.0.0.1:{port}"] = _address(process.stdout, command)
