@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import specsonar
+from specsonar.doctor import Checkup
+from specsonar.doctor.machine import Clock, Local
+from specsonar.doctor.service import Burst, Service
 from specsonar.fingerprint import HELD, Change, Check, Comparison, StreamTotals
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -153,3 +156,13 @@ def test_the_page_of_comparisons_names_every_key(sample):
     )  # fmt: skip
     keys = [k for k in flat(found.to_dict()) if not k.startswith(("base.", "candidate."))]
     assert named == keys + list(change.to_dict())
+
+
+def test_the_page_of_checkups_names_every_key():
+    page = (ROOT / "docs" / "reference" / "json-doctor.md").read_text(encoding="utf-8")
+    spread = {"p50": 1.0, "p99": 2.0, "max": 3.0}
+    lag = {"reads": 9, "p50_us": 1.0, "p99_us": 2.0, "max_us": 3.0}
+    burst = Burst(3, 144, 0.9, 1.1, False, None, False, None, None, False)
+    service = Service("http://127.0.0.1", "openai", None, "HTTP/1.1", None, {}, spread, 0.1, burst)
+    found = Checkup(Clock(50, 90.0), Local("kernel", spread, lag, 1.0, ()), spread, service)
+    assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == list(flat(found.to_dict()))

@@ -198,7 +198,7 @@ def _effective(found: Fingerprint, burst: Estimate, wanted: float, drafts: bool)
     if not drafts:
         seen = f"M = {m}"
     elif m in (wanted, wanted + 1):
-        seen = f"M = {m}: k = {m - 1} with a bonus token, {m} without"
+        return f"M = {m}: k = {m - 1} with a bonus token, {m} without; {_sureness(found, burst)}"
     else:
         seen = f"configured {wanted:.0f}, effective {m - 1} (with a bonus token; {m} without)"
     return f"{seen}; {_sureness(found, burst)}{_by_position(found)}"

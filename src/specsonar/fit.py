@@ -123,7 +123,7 @@ def fingerprint(
     answer = report.Report(trace, observed.arrays, observed.count_source, tuple(observed.findings), level, seed)
     tokens = answer.token_count
     if tokens < FEWEST or observed.events < 4:
-        few = finding("Q001", f"{tokens} tokens: at least {ENOUGH} are needed to tell speculation from plain decoding")
+        few = finding("Q001", f"{tokens} tokens are too few: about {ENOUGH} tell speculation from plain decoding")
         return answer.undetermined(few, needed=ENOUGH)
     tell(0.05, "fitting")
     if observed.count_source in (TOTAL_ONLY, NOT_SAID):

@@ -232,7 +232,7 @@ class _Probing:
         what = f"asking {target.model or 'the model'} at {target.address.origin} ({target.route.name})"
         goal = f"answers of up to {s.tokens} tokens"
         if s.until is None or s.streams is not None:
-            goal = f"{len(questions)} {goal}"
+            goal = f"{len(questions)} {goal}" if len(questions) > 1 else f"1 answer of up to {s.tokens} tokens"
         line = f"{what}: {goal}, temperature {s.temperature:g}"
         if not target.address.loopback:
             line += f"; at most {most + WARM_UP:,} tokens in all, which may cost money (--budget sets the limit)"

@@ -50,7 +50,7 @@ def _speculative(answer: Fingerprint) -> str:
     details = []
     burst, length, rate = answer.max_burst, answer.acceptance_length, answer.acceptance_rate
     if burst is not None:
-        known = "up to" if burst.high is not None else "at least up to"
+        known = "up to" if burst.high is not None else "up to at least"
         details.append(f"{known} {burst.value:.0f} tokens a step")
     if length is not None:
         details.append(f"{length.value:.1f} on average" if burst is not None else f"{length.value:.2f} tokens a step")

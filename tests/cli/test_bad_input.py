@@ -83,7 +83,7 @@ def test_too_few_tokens_are_no_error_and_the_number_needed_is_told(run, tmp_path
     answer = json.loads(result.stdout)
     assert answer["verdict"] == "undetermined"
     assert answer["needed_tokens"] == 150
-    assert "at least 150 are needed" in answer["sentence"]
+    assert "about 150 tell speculation" in answer["sentence"]
     assert "Q001" in {f["code"] for f in answer["findings"]}
 
 
