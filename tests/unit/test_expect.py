@@ -94,6 +94,7 @@ def test_configured_and_effective(sample):
     assert "configured 8, effective 3 (with a bonus token; 4 without)" in said
     assert "95% sure: 109 bursts of 4 and none larger" in said
     assert "do not die at the first position" in said
+    assert "position" not in check(sample, parse("k=3")).message, "what is as configured needs no diagnosis"
 
 
 def test_drafts_that_die_at_the_first_position(sample):
