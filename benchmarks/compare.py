@@ -104,7 +104,7 @@ ROWS = (
 
 def table(world: str, pairs: Sequence[Pair]) -> Iterator[str]:
     """Markdown lines; a share is said to be as asked when its point estimate is."""
-    yield f"### {world}: {WORLDS[world].about}, {len(pairs)} pairs of {STREAMS} streams of {TOKENS} tokens"
+    yield f"### {world} ({WORLDS[world].about}): {len(pairs)} pairs of {STREAMS} streams of {TOKENS} tokens"
     yield ""
     yield "| question | yes | share | 95% interval | asked | holds |"
     yield "|---|---:|---:|---|---|---|"

@@ -110,7 +110,7 @@ def _checks(found: Comparison) -> Iterator[Check]:
     for name, change in found.changes.items():
         if change is None:
             decides = name in DECIDING and (name == "tokens_per_s" or found.tokens_per_s is None)
-            yield Check(name, UNDETERMINED if decides else None, "not to be seen on both sides")
+            yield Check(name, UNDETERMINED if decides else None, "not known on both sides")
             continue
         text = f"{sentence.percent(change)}, {change.verdict}"
         if name not in DECIDING:

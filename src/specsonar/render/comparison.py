@@ -21,7 +21,7 @@ SHOWN: Final = {
     "acceptance_length": ("acceptance length", "", 2),
     "step_ms": ("step time", " ms", 2),
     "first_token_ms": ("first token", " ms", 0),
-    "jitter_ms": ("spread of the step", " ms", 2),
+    "jitter_ms": ("step spread", " ms", 2),
 }
 """Name, unit and decimals of each quantity."""
 
@@ -34,10 +34,11 @@ def rows(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def _row(name: str, unit: str, places: int, change: Change | None) -> tuple[str, ...]:
+    name = f"{name},{unit}" if unit else name
     if change is None:
-        return (name, NONE, NONE, NONE, NONE, "not seen on both sides")
+        return (name, NONE, NONE, NONE, NONE, "not known")
     value, low, high = (round(x, 1) + 0.0 for x in change.percent)  # never "-0.0"
-    sides = (f"{x:.{places}f}{unit}" for x in (change.base, change.candidate))
+    sides = (f"{x:.{places}f}" for x in (change.base, change.candidate))
     return (name, *sides, f"{value:+.1f}%", f"{low:+.1f}% to {high:+.1f}%", change.verdict)
 
 
@@ -81,7 +82,7 @@ def _parts(comparison: Comparison, gate: bool) -> Iterator[RenderableType]:
     for head in HEADS:
         left = head in ("quantity", "verdict")
         title = f"{level(comparison)} interval" if head == "interval" else head
-        table.add_column(title, justify="left" if left else "right", no_wrap=not left)
+        table.add_column(title, justify="left" if left else "right", no_wrap=head != "verdict")
     for *cells, verdict in rows(comparison):
         table.add_row(*map(Text, cells), Text(verdict, style=_STYLE.get(verdict, "dim")))
     yield table
