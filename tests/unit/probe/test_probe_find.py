@@ -113,6 +113,14 @@ def test_a_server_without_models(pages):
         find(parse("http://h"), server(pages))
 
 
+def test_a_list_that_fails_is_told_and_can_be_gone_without():
+    get = server({"/v1/models": 500})
+    with pytest.raises(ConnectionFailed, match="/v1/models answers HTTP 500") as caught:
+        find(parse("http://h"), get, model="m")
+    assert "--dialect" in caught.value.hint
+    assert find(parse("http://h"), get, model="m", dialect="openai").url == "http://h/v1/chat/completions"
+
+
 def test_an_unknown_server_says_what_was_asked():
     with pytest.raises(ConnectionFailed, match="no API that is known") as caught:
         find(parse("http://h"), server({}))

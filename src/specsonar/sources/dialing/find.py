@@ -183,6 +183,12 @@ def _explore(address: Address, get: Get) -> tuple[Route, str, tuple[str, ...]]:
             return ROUTES[name], _join(prefix, ROUTES[name]), ()
     if locked := next((p.status for p in seen.values() if p.status in _LOCKED), None):
         raise _locked(address, locked)
+    if broken := next((path for path, p in seen.items() if p.status >= 500), None):
+        # transformers serve fails to list models where no download ever made a cache of them
+        raise ConnectionFailed(
+            f"{address.origin}{broken} answers HTTP {seen[broken].status}",
+            "with --dialect and --model both given, nothing is looked up; or look at the server's log",
+        )
     raise ConnectionFailed(
         f"{address.origin}{prefix} answers, but with no API that is known (asked {', '.join(seen)})",
         "give the URL of the route itself, e.g. .../v1/chat/completions, or --dialect and --model",
