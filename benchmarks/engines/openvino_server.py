@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine import HERE, Case, sizes
 
+PACKAGES = ("openvino-genai",)
 DRAFT = 4
 
 

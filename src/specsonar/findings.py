@@ -61,7 +61,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     ),
     "I006": Explanation(
         "total not trusted", "warning",
-        "The server's total equals the number of events, and this engine is known to count steps there.",
+        "This engine is known to count steps in its total of tokens, and nothing shows that they are the same here.",
         "With speculation on, such a total is too small, and one token per event would be read out of it. "
         "It was not used.",
         "Ask for token ids, log-probabilities or usage per event, where the server can give them.",

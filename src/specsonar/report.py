@@ -178,7 +178,8 @@ class Report:
         length = self._estimate(mean, low, high, "total over events")
         notes = [finding("Q007", f"{total} tokens in {events} events: {mean:.2f} a step, largest burst unknown")]
         whole = abs(mean - round(mean)) * steps < 2.0
-        verdict = AUTOREGRESSIVE if mean < 1.02 else UNDETERMINED if whole else SPECULATIVE
+        single = mean < 1.02 or total - events <= streams  # the token that ends an answer makes no event
+        verdict = AUTOREGRESSIVE if single else UNDETERMINED if whole else SPECULATIVE
         if verdict == UNDETERMINED:
             notes.append(finding("V005", f"a constant {round(mean)} tokens an event would look the same"))
         rate = None

@@ -192,6 +192,21 @@ def test_a_total_gives_the_length_and_no_m():
     assert found.tokens == 400 and found.events < 200 and "Q007" in codes(found)
 
 
+@pytest.mark.parametrize(("unseen", "verdict"), [(1, "autoregressive"), (8, "speculative")])
+def test_the_token_that_ends_an_answer_is_no_speculation(unseen, verdict):
+    """Eight short answers of an engine that sends steps: a token each that no event shows, or many."""
+    rng = np.random.default_rng(5)
+    meta = {"event_is": "step"}
+    streams = tuple(
+        stream(
+            np.cumsum(rng.normal(30e6, 1e6, 40)).astype(np.int64), [-1] * 40, count_source=TOTAL_ONLY,
+            total_tokens=40 + unseen, meta=meta,
+        )
+        for _ in range(8)
+    )  # fmt: skip
+    assert fingerprint(Trace(streams)).verdict == verdict
+
+
 def test_a_total_that_a_constant_explains_is_no_verdict():
     found = fingerprint(recorded(events="step", counts="total", max_burst=2, acceptance=1.0))
     assert found.verdict == "undetermined" and {"Q007", "V005"} <= set(codes(found))

@@ -193,7 +193,10 @@ def test_transformers_total_is_not_trusted_when_it_may_count_steps() -> None:
     assert one.total_tokens is None and one.count_source == NOT_SAID
     assert [f.code for f in trace.findings] == ["I006"]
     assert one.meta["max_tokens"] == 300 and one.meta["temperature"] == 0.0
-    told = answer(*events, completion("", "stop", **usage(300)), request={"generation_config": config}).streams[0]
+    # the end token makes no event, but is counted
+    ended = answer(*events, completion("", "stop", **usage(87)), request={"generation_config": config}).streams[0]
+    assert ended.total_tokens is None and ended.count_source == NOT_SAID
+    told = answer(*events, completion("", "length", **usage(300)), request={"generation_config": config}).streams[0]
     assert told.total_tokens == 300 and told.count_source == TOTAL_ONLY
 
 
