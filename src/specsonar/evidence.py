@@ -57,7 +57,7 @@ def _rival(e: Explanation, ranked: Sequence[Explanation], share: float, observat
 
 
 def profile(fit: LayerFit | None) -> Profile | None:
-    """Log-likelihood over M; None where only one was tried."""
+    """Log-likelihood over M, with the penalty of the layer; None where only one was tried."""
     if fit is None:
         return None
     known = {m: x for m, x in sorted(fit.loglik_by_burst.items()) if np.isfinite(x)}

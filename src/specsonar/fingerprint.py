@@ -162,7 +162,7 @@ class Fingerprint(Shown):
     gaps : gaps between events in milliseconds on logarithmic edges, with the fitted law where there is one.
     phases : events by their time from the nearest tooth of a comb one step apart, with the fitted law where the layer
         has one: a hump where steps keep time, flat where they do not.
-    burst_profile : penalised log-likelihood over M, as far as it was tried.
+    burst_profile : log-likelihood over M with the penalty of the layer, as far as it was tried.
     arrivals : the beginnings of a few streams.
     by_stream : what each stream adds, in the order of the streams; None where steps cannot be told apart.
     conditions : how the answers were asked for (model, temperature...), as far as it is known.

@@ -25,6 +25,9 @@ FIRST_EVENTS: Final = 60
 
 DECADES: Final = (0.001, 0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000)
 FONT: Final = "system-ui, -apple-system, Segoe UI, Roboto, sans-serif"
+TALL: Final = 64
+"""Dots drawn for one event, however many tokens it holds."""
+
 PILE: Final = 16
 """Tokens on top of each other beyond which a pile overlaps the stream above."""
 
@@ -99,7 +102,7 @@ def themed(chart: Any, palette: Palette, *, font: str = FONT, paper: str = "tran
             gridColor=palette.line, domainColor=palette.muted, tickColor=palette.muted, labelFontSize=12,
             titleFontSize=12, titleFontWeight="normal", titlePadding=8, labelFlush=False, aria=False, **text,
         )
-        .configure_axisX(grid=False)
+        .configure_axisX(grid=False, labelOverlap=True)
         .configure_axisY(domain=False, ticks=False, tickCount=5)
         .configure_legend(
             orient="top", title=None, labelFontSize=12, symbolSize=90, symbolOpacity=1, symbolType="circle", offset=4,
@@ -140,7 +143,9 @@ def arrivals(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
             many = 1 if a.tokens is None else a.tokens[i]
             first = 1 if a.places is None else a.places[i]
             # short names: there is one of these for every token
-            tokens += [{"s": n, "ms": t, "y": floor + first + k, "p": first + k, "n": many} for k in range(many)]
+            tokens += [
+                {"s": n, "ms": t, "y": floor + first + k, "p": first + k, "n": many} for k in range(min(many, TALL))
+            ]
             table.append((stream, f"{t:.3f}", str(many), "yes" if t in starts else ""))
         steps += [{"ms": t, "low": floor, "high": floor + highest + 0.6} for t in a.steps_ms or ()]
     head = shown[0]
@@ -285,7 +290,8 @@ def phases(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
 def _bar_chart(histogram: Histogram, x: alt.X, what: str, palette: Palette) -> Any:
     fitted: Sequence[float | None] = histogram.fitted or (None,) * len(histogram.counts)
     rows = [
-        {"low": low, "high": high, "seen": seen, "law": law}
+        # a law of nothing would only underline the axis
+        {"low": low, "high": high, "seen": seen, "law": law if law is not None and law >= 0.5 else None}
         for low, high, seen, law in zip(histogram.edges, histogram.edges[1:], histogram.counts, fitted, strict=False)
     ]
     colours = _seen_and_fitted(histogram, palette)
@@ -354,17 +360,18 @@ def profile(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
     if seen is None:
         return
     rows: list[dict[str, Any]] = [{"M": str(m), "nats": x} for m, x in zip(seen.max_burst, seen.nats, strict=True)]
-    low = min(seen.nats)
+    low = min(*seen.nats, -10.0)
     axis = alt.Y(
         "nats:Q", title="nats behind the best (logarithmic)",
-        scale=alt.Scale(type="symlog", constant=1, nice=False, padding=8),
-        axis=alt.Axis(values=[v for v in NATS if v >= low or v in (0, -1)], format=",~r"),
+        scale=alt.Scale(type="symlog", constant=1, domain=[low, 0], nice=False, padding=8),
+        axis=alt.Axis(values=[v for v in NATS if v >= low], format=",~r"),
     )  # fmt: skip
     x = alt.X("M:O", title="most tokens of a step, M", sort=None, axis=alt.Axis(labelAngle=0))
     base = alt.Chart(data(rows)).encode(x=x, y=axis, tooltip=[tip("M:O", "M"), tip("nats:Q", "nats", ".1f")])
     yield Figure(
         "likelihood", "Likelihood over M",
-        "How much worse the data fit each other M. Two nats or less behind the best cannot be told from it.",
+        "How much worse the data fit each other M. A smaller M within two nats of the best cannot be told from it; "
+        "a larger one is ruled out by full bursts, which all stop.",
         alt.layer(
             base.mark_line(aria=False, color=palette.muted, strokeWidth=1.5),
             base.mark_circle(aria=False, color=palette.seen, size=80, opacity=1),
