@@ -97,6 +97,8 @@ class Shell:
         scripts = sysconfig.get_path("scripts")
         path = scripts + os.pathsep + os.environ.get("PATH", "")
         self._environment = os.environ | {"PATH": path, "PYTHONUTF8": "1", "COLUMNS": "80"}
+        if sources := os.environ.get("PYTHONPATH"):  # blocks run in another folder
+            self._environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, sources.split(os.pathsep)))
         prepare(folder)
 
     def __enter__(self) -> Shell:
