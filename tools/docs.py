@@ -109,6 +109,11 @@ class Shell:
             process.send_signal(signal.SIGINT)
             process.communicate()
 
+    @property
+    def live(self) -> bool:
+        """Whether a service runs: then figures and details depend on the load of the machine."""
+        return bool(self._running)
+
     def run(self, block: Block) -> subprocess.CompletedProcess[str]:
         """Run a block; what it printed and how it ended."""
         if block.kind == "sh service":
