@@ -60,8 +60,8 @@ def command(
     """Put a service with known settings behind a real HTTP server.
 
     It runs until Ctrl-C, and speaks the APIs of OpenAI (chat, completions, responses, realtime), Anthropic, Ollama,
-    llama.cpp, TGI and vLLM. Texts are made-up words; request i is answer i of `specsonar simulate` with the same seed. Prints its address on
-    stdout, and at the end how late its own events were.
+    llama.cpp, TGI and vLLM. Texts are made-up words; request i is answer i of `specsonar simulate` with the same seed.
+    Prints its address on stdout, and at the end how late its own events were.
     """
     from ..sources.listening import is_loopback
     from ..sources.serve.server import run
