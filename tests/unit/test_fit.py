@@ -144,7 +144,9 @@ def test_the_order_of_streams_is_nothing(knobs):
 @given(shift=st.integers(-(1 << 50), 1 << 55), kind=st.sampled_from([{}, {"events": "step"}, {"max_burst": 1}]))
 def test_the_origin_of_time_is_nothing(shift, kind):
     trace = recorded(tokens=150, **kind)
-    moved = Trace(tuple(replace(s, t_ns=s.t_ns + shift) for s in trace.streams), trace.meta)
+    moved = Trace(
+        tuple(replace(s, t_ns=s.t_ns + shift, start_ns=(s.start_ns or 0) + shift) for s in trace.streams), trace.meta
+    )
     assert fingerprint(moved).to_dict() == fingerprint(trace).to_dict()
 
 
