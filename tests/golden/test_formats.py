@@ -10,7 +10,8 @@ import pytest
 
 from specsonar.errors import InputError
 from specsonar.fit import fingerprint
-from specsonar.importers import FORMATS, look, read
+from specsonar.importers import look, read
+from specsonar.importers.formats import FORMATS
 from specsonar.trace import COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY
 
 GOLDEN = Path(__file__).parent / "formats"

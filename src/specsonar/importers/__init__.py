@@ -8,106 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..bytefile import ByteFile, check_text
 from ..errors import FormatError
 from ..findings import finding
 from ..trace import Trace, merge
 from ..units import ns_per
-from . import (
-    aiperf,
-    aiperf_raw,
-    cdp,
-    curl,
-    evalscope,
-    genai_perf,
-    guidellm,
-    har,
-    inference_perf,
-    langchain_run,
-    llama_benchy,
-    llama_benchy_progress,
-    llmperf,
-    mitmaddon,
-    mitmproxy,
-    mlflow_trace,
-    netlog,
-    openllmetry,
-    own,
-    pcap,
-    plaintext,
-    prometheus,
-    rawbody,
-    rawtimed,
-    recording,
-    servebench,
-    sglang_bench,
-    table,
-    trtllm_perf,
-    ts,
-    unknown,
-    veeksha,
-    vllm_bench,
-)
-from .aggregates import AGGREGATES
+from . import own
 from .refusals import refuse_without_times
 
-
-class Format(Protocol):
-    """What a reader offers: a module, or an object with the same attributes."""
-
-    @property
-    def NAME(self) -> str:  # noqa: N802 - modules have it as a constant
-        """What the format is called."""
-
-    @property
-    def LOOKS(self) -> str:  # noqa: N802
-        """How a file looks, for the refusal of others."""
-
-    def sniff(self, head: bytes) -> float:
-        """How much `head` looks like this format, 0 to 1."""
-
-    def read(self, source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:
-        """Read a file."""
-
-
-FORMATS: Final[tuple[Format, ...]] = (
-    own,
-    recording,
-    vllm_bench,
-    sglang_bench,
-    aiperf,
-    aiperf_raw,
-    genai_perf,
-    servebench,
-    inference_perf,
-    evalscope,
-    llama_benchy,
-    llama_benchy_progress,
-    veeksha,
-    trtllm_perf,
-    openllmetry,
-    mlflow_trace,
-    langchain_run,
-    guidellm,
-    llmperf,
-    *AGGREGATES,
-    pcap,
-    mitmproxy,
-    mitmaddon,
-    har,
-    cdp,
-    netlog,
-    curl,
-    ts,
-    rawtimed,
-    rawbody,
-    prometheus,
-    table,
-    plaintext,
-)
-"""Of equal scores the first wins."""
+if TYPE_CHECKING:
+    from .formats import Format
 
 
 def read(
@@ -168,12 +80,13 @@ def look(
     """
     if unit is not None:
         ns_per(unit)
-    asked = None if columns is None else table.parse_columns(columns)
     with ByteFile(path) as source:
         head = source.head()
-        if asked is not None:
+        if columns is not None:
+            from . import table
+
             best: Format = table
-            trace: Trace = table.read(source, unit=unit, gaps=gaps, columns=asked)
+            trace: Trace = table.read(source, unit=unit, gaps=gaps, columns=table.parse_columns(columns))
         else:
             best = _recognised(head, source.name)
             trace = best.read(source, unit=unit, gaps=gaps)
@@ -187,6 +100,11 @@ def look(
 
 def _recognised(head: bytes, name: str) -> Format:
     """The format of a file that begins with `head`."""
+    if own.sniff(head) == 1:
+        return own
+    from . import plaintext, unknown
+    from .formats import FORMATS
+
     score, best = max(((f.sniff(head), f) for f in FORMATS), key=lambda pair: pair[0])
     if best is plaintext or score <= 0:  # a trace that a crash left with a tail of zeros is still a trace
         try:

@@ -15,7 +15,8 @@ import pytest
 
 from specsonar.bytefile import ByteFile
 from specsonar.errors import SpecsonarError
-from specsonar.importers import FORMATS, look
+from specsonar.importers import look
+from specsonar.importers.formats import FORMATS
 
 FULL = os.environ.get("DAMAGE") == "full"
 CUTS, MUTATIONS = (None, 10_000) if FULL else (300, 300)

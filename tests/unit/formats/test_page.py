@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from specsonar.importers import FORMATS
+from specsonar.importers.formats import FORMATS
 from specsonar.show import StreamView, show
 
 ROOT = Path(__file__).parents[3]
