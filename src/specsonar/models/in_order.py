@@ -156,8 +156,8 @@ def _fixed(gaps: Gaps, choice: Choice[direct.DirectFit]) -> Explanation:
 def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, float, float]:
     """Mean step, its standard error, the spread of single steps, and the jitter with its standard error, seconds.
 
-    From one step's first token to the next one's. Pauses beyond eight times the 90th percentile are stalls of the
-    path, not steps.
+    From one step's first token to the next one's. Pauses beyond eight times the 90th percentile are no steps, unless
+    the steps that they held back come in a pile behind them: then the time is theirs.
     Delays are independent, so neighbouring gaps have covariance - jitter^2 (each delay enters two gaps); the variance
     of the mean is taken from the autocovariances up to lag 2 n^(1/3) (Newey and West 1987).
     """
@@ -169,7 +169,7 @@ def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, flo
     step = np.concatenate(parts)
     if step.size < 2:
         return (nothing,) * 5
-    step = step[step <= 8 * np.quantile(step, 0.9)]
+    step = step[~_pauses(step)]
     n = step.size
     mean = float(step.mean())
     rest = step - mean
@@ -181,6 +181,17 @@ def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, flo
     jitter_se = variance / float(np.sqrt(n)) / max(2 * jitter, float(np.sqrt(variance) * n**-0.25), 1e-12)
     se = float(np.sqrt(max(long_run, 0.1 * variance) / n))
     return mean, se, float(np.sqrt(variance)), jitter, jitter_se
+
+
+def _pauses(step: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which of the steps, shape (n,), are pauses without a pile of held-back steps behind them."""
+    pause = step > 8 * np.quantile(step, 0.9)
+    usual = max(float(np.median(step)), 1e-9)
+    for i in np.flatnonzero(pause):
+        held = round(float(step[i]) / usual)
+        piled = int((step[i + 1 : i + 1 + held] < 0.25 * usual).sum())
+        pause[i] = piled < 0.5 * held
+    return pause
 
 
 def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:
