@@ -185,7 +185,8 @@ def _listen(
     """Ask one after the other over one connection; the reads of each answer, and how bodies were packed."""
     keeper = Ears()
     with Capture(keeper, quick=quick) as capture:
-        with capture.client(**way.options) as client:
+        # what a held connection does to the second answer is looked for, so this client holds its connection
+        with capture.client(**way.options | {"limits": httpx2.Limits()}) as client:
             headers = dial.headers(target, way.key)
             line = way.line(client, headers | {"accept-encoding": "gzip, br, zstd"} if packed else headers)
             for _ in range(answers):

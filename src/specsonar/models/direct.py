@@ -67,9 +67,7 @@ def _start(gaps: Gaps, cut: float) -> tuple[gaplaw.GapLaw, gaplaw.GapLaw]:
         top = between.low + between.width
         # a last step without a draft is several times shorter than the others
         low = min(between.low, cap - float(np.log(5.0)))
-        # a component of the steps that moved among the gaps inside bursts would cut long bursts into short ones
-        lowest = float(np.log(SHORTEST_STEP * np.median(gaps.gap[~short])))
-        between = replace(between, low=low, width=max(top - low, 0.1), floor=lowest)
+        between = replace(between, low=low, width=max(top - low, 0.1))
     return inside, between
 
 
@@ -151,10 +149,14 @@ def fit_runs(gaps: Gaps) -> DirectFit | None:
         inside, between = _start(gaps, cut)
         start = np.append(np.full(longest, 0.6), 0.0)
         rough.append(em(gaps, start, inside, between, rounds=10))
-    # the likelier half goes on: after ten rounds the order hardly changes any more
-    rough = sorted((f for f in rough if np.isfinite(f.loglik)), key=lambda f: -f.loglik)[:2]
-    found = [em(gaps, f.hazards, f.inside, f.between, rounds=30) for f in rough]
-    return max((f for f in found if _apart(f)), key=lambda f: f.loglik, default=None)
+    # the likelier ones go on: after ten rounds the order hardly changes any more
+    found: list[DirectFit] = []
+    for f in sorted((f for f in rough if np.isfinite(f.loglik)), key=lambda f: -f.loglik):
+        if _apart(again := em(gaps, f.hazards, f.inside, f.between, rounds=30)):
+            found.append(again)
+        if len(found) == 2:
+            break
+    return max(found, key=lambda f: f.loglik, default=None)
 
 
 def _apart(fit: DirectFit) -> bool:

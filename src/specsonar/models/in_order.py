@@ -59,7 +59,8 @@ def _explain(gaps: Gaps, beat: float) -> list[Explanation]:
     found.append(_fixed(gaps, choice))
     if _lateness_matters(gaps, choice.best):
         found += in_order_late.explain(gaps, beat)
-    if all(e.model != BUFFERED for e in found):
+    # a buffer competes with the best account of the gaps, whichever filter that came from
+    if choice.best.loglik >= max(e.loglik for e in found) or all(e.model != BUFFERED for e in found):
         found += buffered.explain(gaps, runs.new, runs.hazards, runs.went, runs.stopped, runs.loglik, _RUNS)
     return found
 
@@ -195,7 +196,10 @@ def _pauses(step: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:
-    """Whether delays of the link show: neighbouring step gaps that trade time, outsized bursts, or hardly any burst."""
+    """Whether delays of the link show: neighbouring step gaps that trade time, outsized bursts, or hardly any burst.
+
+    Or a part of the steps as short as the gaps inside bursts: it cuts long bursts into short ones, as no decoder does.
+    """
     starts = np.flatnonzero(best.new > 0.5)
     if starts.size < 10:
         return True
@@ -208,5 +212,7 @@ def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:
     outsized = sizes.size > 0 and (sizes >= sizes.max()).sum() <= 2
     rare = sizes.size > 0 and (sizes > 1).mean() < 0.1
     inner = gaps.gap[best.new < 0.5]
+    law = best.between
+    short = float(law.weight[law.mean < np.log(direct.SHORTEST_STEP) + law.mean.max()].sum()) > 0.02
     blurred = inner.size > 0 and float(np.mean(inner > 0.02 * np.exp(step.mean()))) > 0.15
-    return trade < -0.1 or bool(outsized) or bool(rare) or blurred
+    return trade < -0.1 or bool(outsized) or bool(rare) or short or blurred
