@@ -60,6 +60,9 @@ def check(found, truth):
     reports = [s.server_report for s in found.trace.streams]
     assert sum(r["accepted"] for r in reports) == truth.accepted
     assert sum(r["drafted"] for r in reports) == truth.drafted
+    counters = found.trace.meta["server_report"]  # /metrics, before and after
+    assert counters["source"].startswith("/metrics")
+    assert (counters["accepted"], counters["drafted"]) == (truth.accepted, truth.drafted)
     assert "S002" not in {f.code for f in answer.findings}
 
 

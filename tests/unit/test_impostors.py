@@ -81,3 +81,14 @@ def test_one_endless_pause_is_no_wrong_unit():
     """Eleven days in the middle of a good stream."""
     times = np.concatenate((np.arange(300) * 0.02, 1e6 + np.arange(300) * 0.02))
     assert fingerprint(times, unit="s").verdict != SPECULATIVE
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_short_steps_without_a_draft_do_not_spoil_the_check(seed):
+    """Lookup on a repeated text: half of the steps have no draft, and take a fifth of the time of the others."""
+    rng = np.random.default_rng(seed)
+    sizes = np.where(rng.random(200) < 0.5, 1, 7)
+    ends = np.cumsum(np.where(sizes == 1, 0.019, 0.09) * rng.normal(1, 0.06, 200))
+    found = fingerprint(np.repeat(ends, sizes), unit="s")
+    assert found.verdict == SPECULATIVE
+    assert found.max_burst.value == 7

@@ -186,7 +186,7 @@ def _listen(
     keeper = Ears()
     with Capture(keeper, quick=quick) as capture:
         # what a held connection does to the second answer is looked for, so this client holds its connection
-        with capture.client(**way.options | {"limits": httpx2.Limits()}) as client:
+        with capture.client(**{**way.options, "limits": httpx2.Limits()}) as client:
             headers = dial.headers(target, way.key)
             line = way.line(client, headers | {"accept-encoding": "gzip, br, zstd"} if packed else headers)
             for _ in range(answers):

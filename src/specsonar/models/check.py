@@ -49,7 +49,8 @@ def misfit(best: Explanation, streams: Sequence[Arrays], seed: int) -> tuple[flo
     runs = 0.0
     chance = _CHANCE * np.sqrt(edges.size / max(seen.size, 1))
     if best.fit is not None:
-        cut = 0.4 * best.fit.step_s
+        # steps without a draft are steps too, however short beside the others
+        cut = 0.4 * min(best.fit.step_s, best.fit.extra.get("plain_s", np.inf))
         ours = np.concatenate([_runs(np.diff(s.t), cut) for s in streams])
         theirs = _runs(made, cut)
         if ours.size > 20 and theirs.size > 20:
