@@ -60,6 +60,11 @@ class Exchange:
         self.ended = False
         """Whether the response is complete, or given up."""
 
+    @property
+    def answered(self) -> bool:
+        """Whether the head of the response was seen; a second one would leave the first answer without an end."""
+        return self._answer is not None or self.ended
+
     def request(self, t_ns: int, data: bytes = b"") -> None:
         """Bytes of the request body, or its head alone."""
         self._sent_ns = t_ns

@@ -209,8 +209,8 @@ class Http2:
         if number not in self._streams and (self._preface or number > self._newest):  # the request was not seen
             self._open(t_ns, number, ())
         exchange = self._streams.get(number)
-        if exchange is None:
-            return  # the client gave it up
+        if exchange is None or exchange.answered:
+            return  # the client gave it up, or the server breaks the rules with a second head
         if exchange.method == "websocket" and status == "200":
             self._sockets[number] = exchange.websocket(joined(headers, b"sec-websocket-extensions"))
         else:

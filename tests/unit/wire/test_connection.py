@@ -7,6 +7,7 @@ import json
 import h2.config
 import h2.connection
 import pytest
+from hyperframe.frame import HeadersFrame
 from websockets.client import ClientProtocol
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
@@ -97,6 +98,20 @@ class Pair:
         self.client.send_headers(number, [*head, ("authorization", "Bearer hidden")])
         self.client.send_data(number, REQUEST, end_stream=True)
         self.turn()
+
+
+def test_a_second_response_head_does_not_replace_the_first_answer() -> None:
+    """The first one was forgotten and never ended; the fuzzer found it."""
+    pair = Pair()
+    pair.ask(1)
+    head = [(":status", "200"), ("content-type", "text/event-stream")]
+    pair.server.send_headers(1, head)
+    pair.turn()
+    again = HeadersFrame(1, pair.server.encoder.encode(head), flags=["END_HEADERS"])
+    pair.seen.received(9, again.serialize())
+    pair.server.send_data(1, event("a"), end_stream=True)
+    pair.turn()
+    assert lengths(pair.seen) == [1] and pair.seen.answers[0].ended
 
 
 def test_streams_of_http_2_interleave() -> None:
