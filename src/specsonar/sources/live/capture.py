@@ -31,10 +31,6 @@ MANY_LATE: Final = 0.01
 SWITCH_S: Final = 0.0005
 """How long another thread may keep the interpreter from the reader; Python's own 5 ms is a step of a fast model."""
 
-IDLE_S: Final = 1.0
-"""Seconds after which an idle connection is not used again. Servers close theirs after five, say, and a question that
-meets the end of its connection on the way is lost."""
-
 
 class Tap(Protocol):
     """Gets both directions of one connection, times in nanoseconds of `time.perf_counter_ns`."""
@@ -94,7 +90,6 @@ class Capture:
         """
         if options.get("transport") is not None or options.get("mounts"):
             raise UsageError("the capture brings its own transport", "leave out `transport` and `mounts`")
-        options.setdefault("limits", httpx2.Limits(keepalive_expiry=IDLE_S))
         try:
             client = httpx2.Client(**options)
         except ImportError as error:
