@@ -307,7 +307,11 @@ def test_a_thousand_streams_leave_nothing_behind():
         for _ in range(10):
             assert asyncio.run(wave()) == [31] * 100
         ended(busy)
-        after = len(os.listdir("/proc/self/fd")) if before else 0
+        for _ in range(500):  # a busy machine closes connections late; one that leaks them never does
+            after = len(os.listdir("/proc/self/fd")) if before else 0
+            if after <= before + 5:
+                break
+            CLIENT.get(f"{busy.url}/health")
         assert after <= before + 5  # connections that are being closed
         assert threading.active_count() == threads
         times = busy.sent_times()
