@@ -24,7 +24,7 @@ _SHORT: Final = b'{"specsonar":"trace"'
 _Whole = Annotated[int, msgspec.Meta(ge=-(1 << 61), le=1 << 61)]
 _Row = tuple[_Whole, _Whole, Annotated[int, msgspec.Meta(ge=-1, le=1 << 53)], _Whole, _Whole]
 _DECODER: Final = msgspec.json.Decoder(_Row | Control)
-_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError)  # ValidationError is a DecodeError
+_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # ValidationError is a DecodeError
 
 
 class _Open(msgspec.Struct):

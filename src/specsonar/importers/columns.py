@@ -28,7 +28,7 @@ Choose = Callable[[list[str]], Iterable[str]]
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _SEPARATORS: Final = (",", "\t", ";")
 _NUMERIC: Final = b"[-0123456789"
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}:]', re.DOTALL)
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:]', re.DOTALL)
 _MOST_NAMES: Final = 64
 _FIRST_RECORD: Final = 1 << 13
 

@@ -21,6 +21,7 @@ from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import Stream, Trace, stream
 from ..wire.answer import Answer, payload
+from .values import decoded
 
 NAME: Final = "event-stream recording"
 LOOKS: Final = 'JSON lines; a request, then {"t_ns":..,"recv":..,"data":{..}} for each event'
@@ -47,9 +48,8 @@ def sniff(head: bytes) -> float:
     first = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
     if not first.startswith(b"{"):
         return 0.0
-    try:
-        keys = set(msgspec.json.decode(first))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    keys = set(decoded(first) or ())
+    if not keys:
         return 0.6 if b'"t_ns"' in first else 0.0  # a first line longer than the head, or cut
     return 0.9 if "t_ns" in keys and keys & {"sent", "url", "recv", "data"} else 0.0
 
@@ -73,7 +73,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
                 continue
             try:
                 line = _DECODER.decode(text)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 skipped.append(number)
                 continue
             if not line.data:

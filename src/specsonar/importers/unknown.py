@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
 from ..errors import FormatError
 from .sniff import missing
+from .values import decoded
 
 _JSON_HINT: Final = "a list of numbers can be given as plain text, one per line"
 _ALIKE: Final = 0.01
@@ -75,9 +74,8 @@ def _text(text: bytes) -> tuple[str, str]:
 
 def _json(text: bytes) -> tuple[str, str]:
     for candidate, kind in ((text, "JSON"), (text.split(b"\n")[0], "JSON lines")):
-        try:
-            value = msgspec.json.decode(candidate)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        value = decoded(candidate)
+        if value is None:
             continue
         if isinstance(value, dict):
             keys = ", ".join(list(value)[:5]) or "none"

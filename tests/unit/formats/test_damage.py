@@ -1,22 +1,31 @@
 """Damaged files: cut anywhere or with bytes changed, they give what is left or one clear line.
 
 `DAMAGE=full pytest -m slow tests/unit/formats/test_damage.py` cuts at every byte and makes 10,000 mutations of every
-format, about half an hour; without it the slow tests take a sample of both.
+format, about an hour; without it the slow tests take a sample of both.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import gzip
 import io
+import json
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 
+from specsonar import convert, tracefile
 from specsonar.bytefile import ByteFile
 from specsonar.errors import SpecsonarError
 from specsonar.importers import look
 from specsonar.importers.formats import FORMATS
+from specsonar.trace import COUNTED, Trace, stream
 
 FULL = os.environ.get("DAMAGE") == "full"
 CUTS, MUTATIONS = (None, 10_000) if FULL else (300, 300)
@@ -26,19 +35,99 @@ SAME = {
     "h2_tls.trace_ascii.txt",
 }  # fmt: skip
 """No recording, or one whose damage would be that of its neighbour."""
-FILES = sorted(
-    str(p.relative_to(GOLDEN)) for p in (*GOLDEN.glob("formats/*/*"), *GOLDEN.glob("captures/*")) if p.name not in SAME
-)
+LONGEST_S = 20
+"""A reading that takes longer hangs; these files are read within some milliseconds."""
+
+
+def unpacked(path: Path) -> bytes:
+    return zstandard.ZstdDecompressor().decompress(path.read_bytes())
+
+
+def made() -> Iterator[tuple[str, bytes]]:
+    """Files of our own, and those that are small enough to be written here."""
+    rng = np.random.default_rng(3)
+    trace = Trace(
+        tuple(
+            stream(
+                10**18 + np.cumsum(rng.integers(0, 30_000_000, 20)), rng.integers(-1, 5, 20), read=np.arange(20) // 2,
+                size=rng.integers(1, 99, 20), name=name, count_source=COUNTED,
+            )
+            for name in ("one", "two")
+        ),
+        {"tool": "x"},
+    )  # fmt: skip
+    out = io.BytesIO()
+    tracefile.write(trace, out)
+    plain = out.getvalue()
+    yield "made/trace.jsonl", plain
+    yield "made/trace.jsonl.gz", gzip.compress(plain, mtime=0)
+    yield "made/trace.jsonl.zst", zstandard.ZstdCompressor().compress(plain)
+    for suffix in (".csv", ".parquet"):
+        out = io.BytesIO()
+        convert.write(trace, out, suffix)
+        yield f"made/trace{suffix}", out.getvalue()
+    yield "made/metrics.txt", b"".join(
+        b'# TYPE vllm:%s counter\nvllm:%s{engine="0"} %d.0\n' % (name, name, n)
+        for name, n in (
+            (b"spec_decode_num_drafts_total", 71), (b"spec_decode_num_draft_tokens_total", 213),
+            (b"spec_decode_num_accepted_tokens_total", 120), (b"generation_tokens_total", 192),
+        )
+    )  # fmt: skip
+    yield "made/otlp.json", b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "x", "histogram": {}}]}]}]}'
+    means = b'{"avg": 1.0, "p99": 2.0, "unit": "ms"}'
+    yield (
+        "made/summary.json",
+        (
+            b'{"inter_token_latency": %s, "time_to_first_token": %s, "request_throughput": {"avg": 3.0}}'
+            % (means, means)
+        ),
+    )
+    for path in sorted(GOLDEN.glob("wire/*.zst")):
+        yield f"wire/{path.stem}", unpacked(path)
+        yield (
+            f"body/{path.stem}",
+            b"".join(
+                base64.b64decode(row["b64"]) for row in map(json.loads, unpacked(path).splitlines()) if "b64" in row
+            ),
+        )
+    for name in ("ov.draft.conf", "vllm.noise.k4.chat"):
+        yield f"recordings/{name}", unpacked(GOLDEN / f"recordings/{name}.jsonl.zst")[:20_000]
+
+
+FILES = {
+    str(p.relative_to(GOLDEN)): p.read_bytes()
+    for p in sorted((*GOLDEN.glob("formats/*/*"), *GOLDEN.glob("captures/*")))
+    if p.name not in SAME
+} | dict(made())
 
 
 def format_of(data: bytes):
-    return max(FORMATS, key=lambda f: f.sniff(data[: 1 << 16]))
+    with ByteFile(io.BytesIO(data)) as source:
+        head = source.head()
+    return max(FORMATS, key=lambda f: f.sniff(head))
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """A reading that does not come back is stopped, so that the file that did it is seen."""
+
+    def stop(*_: object) -> None:
+        raise AssertionError(f"not read within {LONGEST_S} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def survives(reader, data: bytes, whole: int) -> None:
     """Read `data`; a refusal is one line, and a cut invents no events."""
     try:
-        trace = reader(data)
+        with bounded():
+            trace = reader(data)
     except SpecsonarError as error:
         assert error.message and "\n" not in error.message
         return
@@ -64,7 +153,7 @@ def events_of(data: bytes) -> int:
 
 @pytest.mark.parametrize("name", FILES)
 def test_cut_at_some_bytes(name: str) -> None:
-    data = (GOLDEN / name).read_bytes()
+    data = FILES[name]
     rng = np.random.default_rng(len(data))
     whole = events_of(data)
     for cut in sorted({0, 1, 2, len(data) - 1, *rng.integers(0, len(data), 25).tolist()}):
@@ -74,7 +163,7 @@ def test_cut_at_some_bytes(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_cut_at_many_bytes(name: str) -> None:
-    data = (GOLDEN / name).read_bytes()
+    data = FILES[name]
     reader, whole = direct(format_of(data)), events_of(data)
     for cut in range(0, len(data), max(1, len(data) // CUTS) if CUTS else 1):
         survives(reader, data[:cut], whole)
@@ -99,7 +188,19 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
                 other = int(rng.integers(0, len(bad)))
                 bad[at : at + length] = bad[other : other + length]
             case _:
-                words = (b"null", b"1e999", b"-1", b"NaN", b'"', b"[", b"{}", b"\xff", b"99999999999999999999", b"[[[[")
+                words = (
+                    b"null",
+                    b"1e999",
+                    b"-1",
+                    b"NaN",
+                    b'"',
+                    b"[",
+                    b"{}",
+                    b"\xff",
+                    b"99999999999999999999",
+                    b"[[[[",
+                    b"[" * 5000,
+                )
                 bad[at:at] = words[int(rng.integers(0, len(words)))]
         if not bad:
             break
@@ -107,7 +208,7 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def mutate(name: str, times: int) -> None:
-    data = (GOLDEN / name).read_bytes()
+    data = FILES[name]
     rng = np.random.default_rng(times)
     for _ in range(times):
         survives(lambda d: look(io.BytesIO(d)), mutated(data, rng), 1 << 30)
@@ -121,8 +222,12 @@ def test_some_mutations(name: str) -> None:
 def files_by_format() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in FILES:
-        found.setdefault(format_of((GOLDEN / name).read_bytes()).NAME, []).append(name)
+        found.setdefault(format_of(FILES[name]).NAME, []).append(name)
     return found
+
+
+def test_no_format_is_left_out() -> None:
+    assert set(files_by_format()) == {f.NAME for f in FORMATS}
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ class Line:
         status, data = self._get(url)
         try:
             return Peek(status, msgspec.json.decode(self.secrets.hide_bytes(data)))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return Peek(status)
 
     def text(self, url: str) -> str | None:
@@ -216,7 +216,7 @@ def _message(complaint: str) -> str:
     """The words in the body of a refusal."""
     try:
         value: Any = msgspec.json.decode(complaint)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return complaint
     for name in ("error", "message", "detail", "msg"):
         if isinstance(value, Mapping) and value.get(name):
