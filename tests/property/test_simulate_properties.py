@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specsonar.sources.decoder import Dice
+from specsonar.sources.laws import LAWS
 from specsonar.sources.link import Events, deliver, fill, flush, pace
-from specsonar.sources.service import LAWS, Delay, Service
+from specsonar.sources.service import Delay, Service
 from specsonar.sources.simulate import simulate
 
 share = st.floats(0, 1).map(lambda x: round(x, 3))
@@ -38,6 +39,9 @@ def services(draw):
         paced_ms=draw(st.sampled_from((0.0, 5.0, 50.0))),
         flush_ms=draw(st.sampled_from((0.0, 5.0, 50.0))),
         flush_bytes=draw(st.sampled_from((0, 100, 5_000))),
+        defence=draw(
+            st.sampled_from(("none", "delay=exponential:5ms", "scatter=uniform:9ms+pad=64", "pace=7ms", "split"))
+        ),
         read_block=draw(st.sampled_from((0, 100, 5_000))),
         resolution_ms=draw(st.sampled_from((0.0, 1.0, 15.6))),
         order=order,

@@ -5,8 +5,9 @@ import pytest
 from scipy.stats import binomtest, expon, kstest, lognorm, norm, pareto, uniform
 
 from specsonar.sources.decoder import Dice
+from specsonar.sources.laws import LONGEST_DELAY_MS
 from specsonar.sources.link import Events, deliver, fill, flush, pace, tick
-from specsonar.sources.service import LONGEST_DELAY_MS, Delay, Service
+from specsonar.sources.service import Delay, Service
 
 LEVEL = 1e-4
 MS = 1_000_000

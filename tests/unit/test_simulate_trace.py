@@ -11,6 +11,7 @@ from scipy.stats import kstest, uniform
 
 from specsonar import trace as records
 from specsonar.errors import UsageError
+from specsonar.sources.defences import Policy
 from specsonar.sources.service import INDEPENDENT, Delay, Service
 from specsonar.sources.simulate import expected_verdict, random_service, simulate
 from specsonar.sources.worlds import NULLS, WORLDS
@@ -136,7 +137,7 @@ CHANGES = {
     "event_bytes": (99, "t"), "paced_ms": (30.0, "t"), "flush_ms": (50.0, "t"), "flush_bytes": (5_000, "t"),
     "order": ("independent", "t"), "step_delay": (Delay("gauss", 3), "t"), "token_delay": (Delay("gauss", 3), "t"),
     "stall_probability": (0.5, "t"), "stall_ms": ((10.0, 20.0), "t"), "read_block": (900, "t"),
-    "resolution_ms": (4.0, "t"),
+    "resolution_ms": (4.0, "t"), "defence": (Policy.parse("delay=uniform:9ms"), "t"),
 }  # fmt: skip
 
 
@@ -175,6 +176,11 @@ def test_a_wider_law_stretches_the_same_draws():
         ({"k": 1, "bonus": False}, "autoregressive"),
         ({"max_burst": 1, "paced_ms": 30}, "paced"),
         ({"paced_ms": 8}, "paced"),
+        ({"defence": "pace=8ms"}, "paced"),
+        ({"defence": "pace=8ms", "events": "step"}, "speculative"),
+        ({"defence": "batch=100ms", "max_burst": 1}, "buffered"),
+        ({"defence": "batch=5ms"}, "speculative"),
+        ({"defence": "scatter=exponential:9ms"}, "speculative"),
         ({"flush_ms": 100}, "buffered"),
         ({"flush_ms": 5}, "speculative"),
         ({"flush_bytes": 4096}, "buffered"),

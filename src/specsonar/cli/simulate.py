@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from ..errors import SpecsonarError, UsageError
+from ..sources.defences import Policy
 from ..sources.service import COUNTS, EVENTS, INTERVAL_MODES, ORDERS, Delay, Service, with_knobs
 from ..trace import Trace
 from .output import emit, output_file, stdout_bytes
@@ -61,6 +62,18 @@ class DelayLaw(ParamType):
             self.fail(f"{error.message}; {error.hint}", param, ctx)
 
 
+class Defence(ParamType):
+    """What a server does to hide, as `Policy.parse` reads it."""
+
+    name = "policy"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return Policy.parse(value) if isinstance(value, str) else value
+        except SpecsonarError as error:
+            self.fail(f"{error.message}; {error.hint}", param, ctx)
+
+
 class Grouped(click.Command):
     """A command whose help keeps the knobs under the headings of `GROUPS`."""
 
@@ -95,6 +108,8 @@ def _type(knob: Field[Any]) -> Any:
             return click.Choice(CHOICES[knob.name])
         case "Delay":
             return DelayLaw()
+        case "Policy":
+            return Defence()
         case _:
             return Numbers()
 
@@ -120,7 +135,7 @@ def knob_option(knob: Field[Any]) -> Callable[[Any], Any]:
 
 def _metavar(knob: Field[Any], kind: Any) -> str | None:
     """The unit where there is one; click spells out choices itself."""
-    if isinstance(kind, click.Choice | DelayLaw):
+    if isinstance(kind, click.Choice | DelayLaw | Defence):
         return None
     one: str = knob.metadata["unit"].upper() or ("N" if isinstance(kind, click.IntRange) else "X")
     return f"{one}[,{one}...]" if isinstance(kind, Numbers) else one

@@ -21,7 +21,7 @@ _BLOCK: Final = 1 << 16
 # The place in this tuple is part of what a seed means: append, never reorder.
 _PURPOSES: Final = (
     "accept", "drift", "draft", "step", "slow", "origin", "merge", "spacing", "bytes", "timer",
-    "step-delay", "token-delay", "stall", "stall-length", "words",
+    "step-delay", "token-delay", "stall", "stall-length", "words", "defence",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .decoder import Dice
+from .defences import NONE, Cost, Policy, release
 from .service import IN_ORDER, Service
 
 IntArray = npt.NDArray[np.int64]
@@ -15,18 +16,23 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """Columns of shape (n,): time in nanoseconds, tokens, bytes, and the packet each event travels in."""
+    """Columns of shape (n,): time in nanoseconds, tokens, bytes, and the packet each event travels in.
+
+    `cost` is what hiding did to them, where the service hides.
+    """
 
     t: IntArray
     tokens: IntArray
     size: IntArray
     packet: IntArray
+    cost: Cost | None = None
 
 
-def deliver(service: Service, done_ns: IntArray, sizes: IntArray, dice: Dice) -> Events:
+def deliver(service: Service, done_ns: IntArray, sizes: IntArray, dice: Dice, start_ns: int = 0) -> Events:
     """Carry the tokens of every step, `sizes` done at `done_ns`, shapes (r,), to the client; sorted by time.
 
-    Entry 0 is the prefill's single token. Each stage is left out when its knob is at rest.
+    The request was sent at `start_ns`. Entry 0 is the prefill's single token. Each stage is left out when its knob is
+    at rest.
     """
     events = _write(service, *_groups(service, done_ns, sizes, dice), dice)
     if service.paced_ms:
@@ -36,6 +42,8 @@ def deliver(service: Service, done_ns: IntArray, sizes: IntArray, dice: Dice) ->
         events = flush(events, period, int(dice["timer"].integers(period)))
     if service.flush_bytes:
         events = fill(events, service.flush_bytes)
+    if service.defence.active:
+        events = hide(service.defence, events, start_ns, dice["defence"])
     events = _cross(service, events, dice)
     if service.read_block:
         events = fill(events, service.read_block)
@@ -134,6 +142,13 @@ def fill(events: Events, block: int) -> Events:
     return replace(events, t=events.t[full], packet=_runs(number))
 
 
+def hide(policy: Policy, events: Events, start_ns: int, rng: np.random.Generator) -> Events:
+    """Events leave when `policy` lets them, one packet for all that leave at one time."""
+    left = release(policy, events.t, events.tokens, events.size, start_ns, rng)
+    packet = events.packet if policy.kind == NONE else _runs(left.t_ns)
+    return Events(left.t_ns, events.tokens, left.size, packet, left.cost)
+
+
 def _runs(values: IntArray) -> IntArray:
     """0, 1, 2... counting up wherever neighbouring `values` differ, shape (n,)."""
     return np.concatenate(([0], np.cumsum(values[1:] != values[:-1])))
@@ -153,7 +168,7 @@ def _cross(service: Service, events: Events, dice: Dice) -> Events:
     if service.order == IN_ORDER:
         return replace(events, t=np.maximum.accumulate(t))
     place = np.argsort(t, kind="stable")
-    return Events(t[place], events.tokens[place], events.size[place], events.packet[place])
+    return Events(t[place], events.tokens[place], events.size[place], events.packet[place], events.cost)
 
 
 def _whole(ms: npt.NDArray[np.float64]) -> IntArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar, cast
@@ -12,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import UsageError
+from .defences import Policy
+from .laws import LONGEST_DELAY_MS, one_of, within
+from .laws import Delay as Delay
 
 FloatArray = npt.NDArray[np.float64]
 T = TypeVar("T")
 
-LAWS: Final = ("none", "gauss", "lognormal", "exponential", "pareto", "uniform")
 INDEPENDENT: Final = "independent"
 IN_ORDER: Final = "in-order"
 ORDERS: Final = (IN_ORDER, INDEPENDENT)
@@ -24,114 +25,11 @@ EVENTS: Final = ("token", "step")
 COUNTS: Final = ("auto", "each", "total", "none")
 INTERVAL_MODES: Final = ("steps", "exact")
 
-LONGEST_DELAY_MS: Final = 600_000.0
-"""Heavy tails are cut here: a connection that is silent for ten minutes is closed, not late."""
-
 _HOUR_MS: Final = 3_600_000.0
-_SHAPED: Final = ("lognormal", "pareto")
-
-
-def _within(name: str, value: object, low: float | None, high: float | None, unit: str, *, whole: bool = False) -> None:
-    low, high = -math.inf if low is None else low, math.inf if high is None else high
-    span = f"allowed are {'whole numbers' if whole else 'values'} from {low:g} to {high:g}{' ' if unit else ''}{unit}"
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not low <= cast(float, value) <= high or (whole and int(cast(float, value)) != value):
-        raise UsageError(f"{name} = {value!r} is out of range", span)
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise UsageError(f"{name} = {value!r} is not known", f"use one of {', '.join(allowed)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """A random delay law, all lengths in milliseconds.
-
-    Attributes
-    ----------
-    law : none | gauss | lognormal | exponential | pareto | uniform.
-    scale_ms : gauss: standard deviation (mean 0, so a delay may be negative: the constant part of a delay is not
-        observable); lognormal: median; exponential: mean; pareto: smallest value; uniform: width, from 0.
-    shape : lognormal: standard deviation of the logarithm; pareto: tail index. Ignored by the other laws.
-    """
-
-    law: str = "none"
-    scale_ms: float = 0.0
-    shape: float = 1.0
-
-    def __post_init__(self) -> None:
-        _one_of("delay law", self.law, LAWS)
-        _within("delay scale", self.scale_ms, 0.0, 60_000.0, "ms")
-        _within("delay shape", self.shape, 0.01, 100.0, "")
-        # What a law does not use is put at rest, so that equal laws are equal records.
-        if self.law == "none":
-            object.__setattr__(self, "scale_ms", 0.0)
-        if self.law not in _SHAPED:
-            object.__setattr__(self, "shape", 1.0)
-
-    @classmethod
-    def parse(cls, text: str) -> Delay:
-        """The law written as `law`, `law:scale` or `law:scale,shape`.
-
-        >>> Delay.parse("lognormal:2,1")
-        Delay(law='lognormal', scale_ms=2.0, shape=1.0)
-        >>> Delay.parse("none") == Delay()
-        True
-
-        Raises
-        ------
-        UsageError : unknown law, a number that is none, or a value outside its range.
-        """
-        law, _, numbers = text.strip().partition(":")
-        _one_of("delay law", law, LAWS)
-        parts = [part for part in numbers.split(",") if part.strip()]
-        try:
-            values = [float(part) for part in parts]
-        except ValueError:
-            raise UsageError(f"cannot read the delay {text!r}", "write it as gauss:6 or lognormal:2,1") from None
-        if law == "none" and not values:
-            return cls()
-        if law == "none" or not 1 <= len(values) <= (2 if law in _SHAPED else 1):
-            raise UsageError(f"the delay {text!r} has {len(values)} numbers", "write it as gauss:6 or lognormal:2,1")
-        return cls(law, *values)
-
-    def __str__(self) -> str:
-        """The text that `parse` reads back."""
-        if self.law == "none":
-            return self.law
-        numbers = (self.scale_ms, self.shape) if self.law in _SHAPED else (self.scale_ms,)
-        return f"{self.law}:{','.join(_short(x) for x in numbers)}"
-
-    @property
-    def active(self) -> bool:
-        """Whether the delay is anything but zero."""
-        return self.law != "none" and self.scale_ms > 0
-
-    def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """`n` independent delays in milliseconds, shape (n,), none above `LONGEST_DELAY_MS`."""
-        s = self.scale_ms
-        match self.law:
-            case "gauss":
-                x = s * rng.standard_normal(n)
-            case "lognormal":
-                x = s * np.exp(np.minimum(self.shape * rng.standard_normal(n), 600.0))
-            case "exponential":
-                x = s * rng.standard_exponential(n)
-            case "pareto":
-                x = s * np.exp(np.minimum(rng.standard_exponential(n) / self.shape, 600.0))
-            case "uniform":
-                x = s * rng.random(n)
-            case _:
-                x = np.zeros(n)
-        return np.clip(x, -LONGEST_DELAY_MS, LONGEST_DELAY_MS)
-
-
-def _short(x: float) -> str:
-    return short if float(short := f"{x:g}") == x else repr(float(x))
-
-
 _NO_DELAY: Final = Delay()
+_NO_DEFENCE: Final = Policy()
+_READ: Final = {"Delay": Delay.parse, "Policy": Policy.parse}
+"""Kinds of knobs that may be given as text."""
 
 
 def _knob(default: T, low: float | None = None, high: float | None = None, *, help: str, unit: str = "") -> T:
@@ -143,7 +41,8 @@ class Service:
     """A service, the way its output takes and the client that receives it. All values are checked.
 
     The `metadata` of each field holds `help`, `unit`, `low` and `high`, for a command line to show.
-    Delays may be given as text (`"lognormal:2,1"`). Of `max_burst` and `k`, either one determines the other.
+    Delays and the defence may be given as text (`"lognormal:2,1"`, `"pace=8ms"`). Of `max_burst` and `k`, either one
+    determines the other.
 
     Raises
     ------
@@ -182,6 +81,7 @@ class Service:
     paced_ms: float = _knob(0.0, 0, _HOUR_MS, unit="ms", help="events leave a queue no closer than this")
     flush_ms: float = _knob(0.0, 0, _HOUR_MS, unit="ms", help="a buffer is emptied at multiples of this period")
     flush_bytes: int = _knob(0, 0, 1 << 30, unit="bytes", help="a buffer is emptied when it holds this much")
+    defence: Policy = _knob(_NO_DEFENCE, help="what the server does to hide; see `specsonar defend`")
     order: str = _knob(IN_ORDER, help="in-order: nothing overtakes; independent: arrivals are sorted")
     step_delay: Delay = _knob(_NO_DELAY, help="delay shared by all that was written together")
     token_delay: Delay = _knob(_NO_DELAY, help="delay of each event on its own")
@@ -197,8 +97,8 @@ class Service:
 
         for f in fields(self):
             value = getattr(self, f.name)
-            if f.type == "Delay" and isinstance(value, str):
-                put(f.name, Delay.parse(value))
+            if f.type in _READ and isinstance(value, str):
+                put(f.name, _READ[f.type](value))
             elif isinstance(value, np.generic):
                 put(f.name, value.item())
             elif isinstance(value, list | tuple | np.ndarray):
@@ -218,15 +118,17 @@ class Service:
                 raise UsageError(f"{f.name} = {value!r}", "it is true or false")
             if kind == "Delay" and not isinstance(value, Delay):
                 raise UsageError(f"{f.name} = {value!r}", "give a Delay, or text like gauss:6 or lognormal:2,1")
-            if kind in ("bool", "Delay", "str"):
+            if kind == "Policy" and not isinstance(value, Policy):
+                raise UsageError(f"{f.name} = {value!r}", "give a Policy, or text like pace=8ms")
+            if kind in ("bool", "Delay", "Policy", "str"):
                 continue
             whole, several = kind.startswith("int"), "tuple" in kind and isinstance(value, tuple)
             for part in value if several else (value,):
-                _within(f.name, part, f.metadata["low"], f.metadata["high"], f.metadata["unit"], whole=whole)
-        _one_of("order", self.order, ORDERS)
-        _one_of("events", self.events, EVENTS)
-        _one_of("counts", self.counts, COUNTS)
-        _one_of("interval_mode", self.interval_mode, INTERVAL_MODES)
+                within(f.name, part, f.metadata["low"], f.metadata["high"], f.metadata["unit"], whole=whole)
+        one_of("order", self.order, ORDERS)
+        one_of("events", self.events, EVENTS)
+        one_of("counts", self.counts, COUNTS)
+        one_of("interval_mode", self.interval_mode, INTERVAL_MODES)
         if not isinstance(self.stall_ms, tuple) or len(self.stall_ms) != 2 or self.stall_ms[0] > self.stall_ms[1]:
             raise UsageError(f"stall_ms = {self.stall_ms}", "give the shortest and the longest stall")
 
@@ -275,7 +177,7 @@ class Service:
         plain: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
-            if isinstance(value, Delay):
+            if isinstance(value, Delay | Policy):
                 value = str(value)
             plain[f.name] = list(value) if isinstance(value, tuple) else value
         return plain

@@ -16,6 +16,7 @@ from ..fingerprint import AUTOREGRESSIVE, BUFFERED, FIXED_CHUNKS, PACED, SPECULA
 from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN, Stream, Trace, stream
 from . import drift
 from .decoder import Decoded, Dice, decode
+from .defences import BATCH, PACE, Cost
 from .link import Events, deliver, tick
 from .service import IN_ORDER, INDEPENDENT, Delay, Service, with_knobs
 
@@ -72,8 +73,10 @@ def expected_verdict(service: Service) -> str:
     if service.stream_interval > 1 and (service.interval_mode == "exact" or not speculative):
         return FIXED_CHUNKS
     if not (speculative and counted):
-        if service.paced_ms:
+        if service.paced_ms or service.defence.kind == PACE:
             return PACED
+        if service.defence.kind == BATCH and service.defence.period_ms > step:
+            return BUFFERED
         per_step = (1.0 + drift.long_run_reach(service).sum()) * (service.event_bytes + service.token_bytes)
         if service.flush_ms > step or max(service.flush_bytes, service.read_block) > per_step:
             return BUFFERED
@@ -115,7 +118,10 @@ def _check_whole(name: str, value: object, low: int, high: int | None) -> None:
 
 def _check_length(service: Service, tokens: int) -> None:
     """Times are 64-bit nanoseconds; refuse what could not be told in them, with a wide margin."""
-    each = max(_mean_step_ms(service), service.paced_ms, service.in_burst_us / 1e3)
+    each = max(
+        _mean_step_ms(service), service.paced_ms, service.in_burst_us / 1e3, service.defence.period_ms,
+        service.defence.law.scale_ms,
+    )  # fmt: skip
     if each * tokens > _LONGEST_MS:
         raise UsageError(f"{tokens} tokens of {each:g} ms take {each * tokens / 3.15e10:.0f} years", "ask for less")
 
@@ -135,7 +141,7 @@ def _answer(service: Service, tokens: int, dice: Dice, number: int, truth: dict[
         count_source=source,
         total_tokens=total,
         start_ns=int(tick(np.array([start]), service.resolution_ms)[0]),
-        truth={**truth, **what_happened(played.run, tokens)},
+        truth={**truth, **what_happened(played.run, tokens), **_hidden(events.cost)},
     )
 
 
@@ -152,7 +158,11 @@ def play(service: Service, tokens: int, dice: Dice, start_ns: int = 0) -> Played
     """Decode `tokens` tokens for a request sent at `start_ns` and carry them to the client."""
     run = decode(service, tokens, dice)
     done = start_ns + round(service.ttft_ms * 1e6) + np.concatenate(([0], np.cumsum(run.took_ns)))
-    return Played(run, done, deliver(service, done, np.concatenate(([1], run.sizes)), dice))
+    return Played(run, done, deliver(service, done, np.concatenate(([1], run.sizes)), dice, start_ns))
+
+
+def _hidden(cost: Cost | None) -> dict[str, Any]:
+    return {} if cost is None else {"defence": cost.to_dict()}
 
 
 def _told(service: Service, counts: npt.NDArray[np.int64], tokens: int) -> tuple[Any, str, int | None]:

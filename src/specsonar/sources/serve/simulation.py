@@ -79,9 +79,15 @@ class Simulation:
     ----------
     service : the hidden settings.
     options : how they are presented.
+
+    Raises
+    ------
+    UsageError : settings that need another program than a server.
     """
 
     def __init__(self, service: Service, options: Options) -> None:
+        if service.defence.pad:
+            raise UsageError("this server does not pad", "put `specsonar proxy --defend pad=BYTES` in front of it")
         self.options = options
         self.engine: Engine = ENGINES[options.engine]
         self.fields = self.engine.fields if options.fields is None else options.fields
