@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from . import claims, evidence, sentence, totals
+from . import evidence, sentence, totals
 from . import report_parts as parts
 from .findings import finding
 from .fingerprint import (
@@ -196,7 +196,6 @@ class Report:
         self, verdict: str, notes: Sequence[Finding], shares: Sequence[Alternative], best: Explanation | None,
         *, rate_known: bool = True, tokens: int | None = None, **known: Any,
     ) -> Fingerprint:  # fmt: skip
-        report = claims.pooled(self.trace.streams)
         fields: dict[str, Any] = dict.fromkeys(_ESTIMATES)
         fit = best.fit if best is not None and verdict in (SPECULATIVE, AUTOREGRESSIVE) else None
         each = totals.by_stream(fit, self._kept, self.arrays)
@@ -207,21 +206,16 @@ class Report:
             *notes,
             *parts.stalls(self.arrays),
         ]
-        inferred = claims.Inferred(
-            verdict, fields["acceptance_length"], fields["max_burst"], fields["acceptance_by_position"],
-            len(self.trace.streams), self.token_count if tokens is None and rate_known else tokens,
-            blurred=any(f.code in ("V008", "V009") for f in notes),
-        )  # fmt: skip
-        counters = self.trace.meta.get("server_report")
-        for told in (report, counters):
-            notes += claims.compared(told, inferred)
+        count = self.token_count if tokens is None and rate_known else tokens
+        report, claimed = self._server_said(verdict, fields, count, notes)
+        notes += claimed
         layer = best.layer if best is not None else None
         answer = Fingerprint(
             verdict=verdict, sentence="", layer=layer, count_source=self.count_source,
             alternatives=tuple(shares),
             streams=len(self.trace.streams), events=self.trace.events,
-            tokens=self.token_count if tokens is None and rate_known else tokens,
-            server_report=report or counters, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
+            tokens=count,
+            server_report=report, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
             phases=evidence.phases(fit, self.arrays), burst_profile=evidence.profile(fit),
             arrivals=evidence.arrivals(fit, self.arrays),
             conditions=totals.conditions(self._kept, self.trace.meta),
@@ -233,6 +227,22 @@ class Report:
             **fields,
         )  # fmt: skip
         return sentence.completed(answer)
+
+    def _server_said(
+        self, verdict: str, fields: dict[str, Any], tokens: int | None, notes: Sequence[Finding]
+    ) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+        """The server's own report, and how it agrees with the inference."""
+        streams, counters = self.trace.streams, self.trace.meta.get("server_report")
+        if not counters and not any(one.server_report for one in streams):
+            return None, []
+        from . import claims  # brings the words of every server
+
+        report = claims.pooled(streams)
+        inferred = claims.Inferred(
+            verdict, fields["acceptance_length"], fields["max_burst"], fields["acceptance_by_position"],
+            len(streams), tokens, blurred=any(f.code in ("V008", "V009") for f in notes),
+        )  # fmt: skip
+        return report or counters, [note for told in (report, counters) for note in claims.compared(told, inferred)]
 
     @property
     def _kept(self) -> list[Stream]:

@@ -11,6 +11,7 @@ from .figures import figures_option, save_figures
 from .gate import exit_code, expect_option, needs_checks
 from .output import FORMATS, output_options, present
 from .progress import progress
+from .quick import load_numba
 from .reading import reading_options
 from .state import say, state_of, verbosity
 
@@ -66,6 +67,7 @@ def command(
                 count = len(traces[-1].streams)
                 say(f"{name}: {count} stream{'' if count == 1 else 's'}, {traces[-1].events} events")
         trace = pool(traces)
+        load_numba()
         from ..fit import fingerprint  # slow to import, so a bad file is reported before it
 
         answer = fingerprint(trace, level=level, seed=seed, method=method, progress=report)

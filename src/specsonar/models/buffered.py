@@ -172,4 +172,4 @@ def _smooth(rows: FloatArray, kernel: FloatArray) -> FloatArray:
     """Each row convolved with `kernel`, same length."""
     if kernel.size == 1:
         return rows
-    return np.apply_along_axis(np.convolve, -1, rows, kernel, mode="same")
+    return np.stack([np.convolve(row, kernel, mode="same") for row in rows])
