@@ -25,6 +25,12 @@ _TOKENS: Final = 1200
 _PHASES: Final = 40
 """Bars over one step."""
 
+_GAPS: Final = 24
+"""Bars of gaps, besides the one that begins at zero."""
+
+_SIMULATED: Final = 40_000
+"""Tokens of the simulation that tells what a fit expects of the gaps: enough for half a percent of the largest bar."""
+
 _BOUNDED: Final = 1e4
 """Odds beyond these are not spelled out."""
 
@@ -65,6 +71,38 @@ def profile(fit: LayerFit | None) -> Profile | None:
         return None
     top = max(known.values())
     return Profile(tuple(known), tuple(float(x - top) for x in known.values()))
+
+
+def gaps(best: Explanation | None, arrays: Sequence[Arrays]) -> Histogram | None:
+    """Gaps in milliseconds on logarithmic edges, after a first bar from zero for ties and the shortest gaps.
+
+    With them goes what the best explanation expects, from its law or from a simulation of it. A buffer or a pacer has
+    neither.
+    """
+    gap = np.concatenate([np.diff(a.t) for a in arrays]) * 1e3 if arrays else np.empty(0)
+    positive = gap[gap > 1e-4]
+    if positive.size == 0:
+        return None
+    high = float(positive.max()) * 1.001
+    low = min(max(float(positive.min()), high * 1e-5) * 0.999, high / 1.01)
+    edges = np.concatenate(([0.0], np.geomspace(low, high, _GAPS)))
+    counts, _ = np.histogram(gap, edges)
+    law = _expected(best, edges * 1e-3)
+    fitted = None if law is None else tuple((law * gap.size).tolist())
+    return Histogram(tuple(edges.tolist()), tuple(counts.astype(np.float64).tolist()), fitted)
+
+
+def _expected(best: Explanation | None, edges: FloatArray) -> FloatArray | None:
+    """Share of the gaps in each bar."""
+    if best is None:
+        return None
+    if best.fit is not None and best.fit.gaps_below is not None:
+        return np.diff(best.fit.gaps_below(edges))
+    if best.draw is None:
+        return None
+    made = np.diff(best.draw(_SIMULATED, np.random.default_rng(0)))
+    counts, _ = np.histogram(made, edges)
+    return np.asarray(counts / made.size, np.float64)
 
 
 def phases(fit: LayerFit | None, arrays: Sequence[Arrays]) -> Histogram | None:

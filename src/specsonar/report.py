@@ -215,7 +215,7 @@ class Report:
             alternatives=tuple(shares),
             streams=len(self.trace.streams), events=self.trace.events,
             tokens=count,
-            server_report=report, findings=tuple(notes), gaps=parts.gap_histogram(self.arrays),
+            server_report=report, findings=tuple(notes), gaps=evidence.gaps(best, self.arrays),
             phases=evidence.phases(fit, self.arrays), burst_profile=evidence.profile(fit),
             arrivals=evidence.arrivals(fit, self.arrays),
             conditions=totals.conditions(self._kept, self.trace.meta),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
@@ -13,8 +12,6 @@ from .pictures import Histogram
 from .stats import intervals
 from .stats.bursts import mean_burst, pmf
 from .stats.result import Arrays, LayerFit
-
-_GAP_BINS: Final = 24
 
 
 def dependence(fit: LayerFit) -> tuple[intervals.Dependence, intervals.Dependence]:
@@ -101,16 +98,3 @@ def size_histogram(fit: LayerFit) -> Histogram:
     law = pmf(fit.hazards) * float(fit.burst_counts.sum())
     edges = tuple(float(b) for b in range(1, fit.burst_counts.size + 2))
     return Histogram(edges, tuple(float(c) for c in fit.burst_counts), tuple(float(x) for x in law))
-
-
-def gap_histogram(arrays: Sequence[Arrays]) -> Histogram | None:
-    """Gaps in milliseconds on logarithmic edges, after a first bar from zero for ties and the shortest gaps."""
-    gap = np.concatenate([np.diff(a.t) for a in arrays]) * 1e3 if arrays else np.empty(0)
-    positive = gap[gap > 1e-4]
-    if positive.size == 0:
-        return None
-    high = float(positive.max()) * 1.001
-    low = min(max(float(positive.min()), high * 1e-5) * 0.999, high / 1.01)
-    edges = np.concatenate(([0.0], np.geomspace(low, high, _GAP_BINS)))
-    counts, _ = np.histogram(gap, edges)
-    return Histogram(tuple(float(e) for e in edges), tuple(float(c) for c in counts))

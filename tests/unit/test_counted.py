@@ -358,3 +358,13 @@ def test_too_little_or_degenerate(t, n):
 def test_nothing_at_all():
     assert counted.fit([]).max_burst == 1
     assert counted.kind([]).name == counted.ONE_EACH
+
+
+def test_the_distribution_of_a_gap_is_the_sum_of_its_density():
+    law = StepGaps(0.02, 0.001, 1e-6, 4e-6, tiny=0.1, tail=0.05, plain=0.012, plain_share=0.4)
+    at = np.linspace(0.0, 0.2, 40_001)
+    for count, order in ((1, 1), (3, 1), (4, 2)):
+        density = law.density(at, np.full(at.size, count), 2)[order - 1]
+        summed = np.concatenate(([0.0], np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(at))))
+        below = law.below(at, count, order)
+        assert np.abs(below - below[0] - summed).max() < 2e-4

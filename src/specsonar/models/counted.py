@@ -11,7 +11,7 @@ Events cut loose from steps, where the server holds text back, go to `heldback`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,8 +143,27 @@ def _report(best: Rival, data: Data, streams: Sequence[Arrays], resolution: floa
     return LayerFit(
         LAYER, best.burst, dict(sorted(best.by_burst.items())), best.hazards, hazards_se, best.alpha, alpha_se,
         best.alpha_loglik, best.sizes, bursts, time.step, time.step_se, time.step_sd, time.jitter, time.jitter_se,
-        best.parameters, best.loglik, extra,
+        best.parameters, best.loglik, extra, gaps_below=_gaps_below(best, data),
     )  # fmt: skip
+
+
+def _gaps_below(best: Rival, data: Data) -> Callable[[FloatArray], FloatArray]:
+    """Distribution of the gaps of events with these counts."""
+    sizes, which = np.unique(data.cell_counts, return_inverse=True)
+    weight = [np.bincount(which, row * data.times, sizes.size) for row in best.fit.steps]
+    pairs = [
+        (int(n), order, float(part))
+        for order, share in enumerate(weight, 1)
+        for n, part in zip(sizes, share, strict=True)
+        if part > 0
+    ]
+    total = max(float(data.times.sum()), 1.0)
+
+    def below(gaps: FloatArray) -> FloatArray:
+        parts = [share * best.gaps.below(gaps, n, order) for n, order, share in pairs]
+        return np.asarray(sum(parts, np.zeros(gaps.shape)) / total, np.float64)
+
+    return below
 
 
 def _informations(best: Rival, data: Data, shares: bool) -> tuple[FloatArray, float]:

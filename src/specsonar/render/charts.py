@@ -14,7 +14,7 @@ import altair as alt
 
 from ..fingerprint import Fingerprint
 from ..pictures import Histogram
-from .bars import gap_bars, size_bars
+from .bars import Bar, gap_bars, size_bars
 from .rows import decimals, interval, number, percent
 
 FIRST_STEPS: Final = 30
@@ -233,8 +233,17 @@ def size_chart(histogram: Histogram, palette: Palette) -> tuple[Any, Table]:
                 "fitted law", colours,
             )
         )  # fmt: skip
-    table = tuple((b.label, number(b.observed, 1), "" if b.fitted is None else number(b.fitted, 1)) for b in bars)
-    return alt.layer(*layers), Table(("tokens", "steps", "fitted"), table)
+    return alt.layer(*layers), _bar_table(("tokens", "steps"), bars, places=1)
+
+
+def _bar_table(head: tuple[str, str], bars: Sequence[Bar], places: int = 0) -> Table:
+    """What was observed, and beside it what the law expects where there is one."""
+    if all(bar.fitted is None for bar in bars):
+        return Table(head, tuple((bar.label, number(bar.observed, places)) for bar in bars))
+    return Table(
+        (*head, "fitted"),
+        tuple((b.label, number(b.observed, places), "" if b.fitted is None else number(b.fitted, 1)) for b in bars),
+    )
 
 
 def _seen_and_fitted(histogram: Histogram, palette: Palette) -> alt.Scale:
@@ -263,7 +272,7 @@ def gaps(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
         "Two humps are bursts and the steps between them; one hump is plain decoding."
         + _against(histogram, "the fitted explanation"),
         _bar_chart(histogram, axis, "gaps", palette), 220,
-        Table(("gap, ms", "gaps"), tuple((b.label, number(b.observed, 0)) for b in bars)),
+        _bar_table(("gap, ms", "gaps"), bars),
     )  # fmt: skip
 
 
@@ -277,13 +286,14 @@ def phases(fingerprint: Fingerprint, palette: Palette) -> Iterator[Figure]:
         title="time from the nearest tick of a clock of one step, ms",
         scale=alt.Scale(domain=[histogram.edges[0], histogram.edges[-1]], nice=False),
     )
-    rows = zip(histogram.edges, histogram.edges[1:], histogram.counts, strict=False)
+    laws: Sequence[float | None] = histogram.fitted or (None,) * len(histogram.counts)
+    rows = zip(histogram.edges, histogram.edges[1:], histogram.counts, laws, strict=False)
     yield Figure(
         "phases", "Arrivals folded at the step",
         "A hump means that steps keep time like a clock; flat, that their times vary and drift apart."
         + _against(histogram, "delays of the fitted spread"),
         _bar_chart(histogram, axis, "events", palette), 220,
-        Table(("from the tick, ms", "events"), tuple((f"{a:.2f} to {b:.2f}", number(c, 0)) for a, b, c in rows)),
+        _bar_table(("from the tick, ms", "events"), [Bar(f"{a:.2f} to {b:.2f}", c, law) for a, b, c, law in rows]),
     )  # fmt: skip
 
 
@@ -297,6 +307,8 @@ def _bar_chart(histogram: Histogram, x: alt.X, what: str, palette: Palette) -> A
     colours = _seen_and_fitted(histogram, palette)
     base = alt.Chart(data(rows))
     tips = [tip("low:Q", "from, ms", ".3~g"), tip("high:Q", "to, ms", ".3~g"), tip("seen:Q", what)]
+    if histogram.fitted is not None:
+        tips.append(tip("law:Q", "fitted", ".1f"))
     y = alt.Y("seen:Q", title=what, scale=alt.Scale(zero=True))
     layers: list[Any] = [
         series(

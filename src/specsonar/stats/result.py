@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +50,8 @@ class LayerFit:
     loglik : log-likelihood at the optimum.
     extra : layer-specific numbers for reports (merge probability, stalls...).
     begins : for each gap of all streams, the probability that a step begins after it; None where the layer hides it.
+    gaps_below : distribution of the gaps, seconds -> probability, shape (n,) -> (n,); None where only a simulation of
+        the explanation tells.
     """
 
     layer: str
@@ -70,3 +73,4 @@ class LayerFit:
     loglik: float
     extra: dict[str, float] = field(default_factory=dict)
     begins: FloatArray | None = None
+    gaps_below: Callable[[FloatArray], FloatArray] | None = None

@@ -35,6 +35,17 @@ def student(z: FloatArray) -> FloatArray:
     return result
 
 
+def student_below(z: FloatArray) -> FloatArray:
+    """Distribution of the same law: 1/2 + 3/8 t (1 - t^2/12) with t = z / sqrt(1 + z^2/4).
+
+    >>> student_below(np.array([-np.inf, 0.0, 2.13185])).round(4).tolist()
+    [0.0, 0.5, 0.95]
+    """
+    t = 2.0 * np.sin(np.arctan(z / 2.0))
+    result: FloatArray = 0.5 + 0.375 * t * (1.0 - t * t / 12.0)
+    return result
+
+
 def mode(values: FloatArray) -> float:
     """Half-sample mode (Robertson and Cryer 1974): halve the shortest interval that holds half of the points.
 
@@ -107,6 +118,17 @@ class StepGaps:
         core, second, tiny, tail = self.parts(gaps, counts, most)
         result: FloatArray = core + second + tiny + tail
         return result
+
+    def below(self, gaps: FloatArray, count: int, order: int) -> FloatArray:
+        """Probability of a gap up to each of `gaps` for an event of `count` tokens and `order` steps, shape (n,)."""
+        extra = float(count - order)
+        scale = float(self.scale(np.array(float(order)), np.array(extra)))
+        core = student_below((gaps - order * self.step - self.slope * extra) / scale)
+        if order == 1 and count == 1:
+            core = (1.0 - self.plain_share) * core + self.plain_share * student_below((gaps - self.plain) / scale)
+        tiny = np.minimum(gaps / (self.step / 4), 1.0)
+        result: FloatArray = (1.0 - self.tiny - self.tail) * core + self.tiny * tiny
+        return result + self.tail * gaps / (gaps + self.step)
 
     def updated(self, gaps: FloatArray, counts: IntArray, steps: FloatArray, times: FloatArray) -> StepGaps:
         """One EM step given P(m | data), shape (most, n), for events that each stand for `times`, shape (n,)."""
