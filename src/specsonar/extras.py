@@ -19,6 +19,17 @@ def need_report() -> None:
         raise InputError("figures and HTML need the extra 'report'", "pip install 'specsonar[report]'")
 
 
+def need_cluster() -> None:
+    """Make sure that a Dask cluster can be used.
+
+    Raises
+    ------
+    InputError : the extra `cluster` is not installed.
+    """
+    if find_spec("distributed") is None:
+        raise InputError("a Dask cluster needs the extra 'cluster'", "pip install 'specsonar[cluster]'")
+
+
 def data_frame(columns: dict[str, list[Any]]) -> Any:
     """A pandas DataFrame, or a polars one where only that is installed.
 
