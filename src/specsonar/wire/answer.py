@@ -5,7 +5,7 @@ Live capture, proxy, packet capture and recordings all end here. No clock and no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final, NamedTuple
@@ -25,6 +25,9 @@ __all__ = ["Answer", "Fresh", "payload"]
 
 _MOST_CHOICES: Final = 256
 """Services allow 128 at most; a server that numbers its choices without end is not followed."""
+
+
+_COMMENT: Final = {"comment"}
 
 
 class Fresh(NamedTuple):
@@ -93,8 +96,8 @@ class Answer:
                     said = Said(other="one choice too many")
                 if said.so_far is not None:
                     said = self._repeats.checked(said)
-                if not said.other:
-                    self._running.setdefault(said.choice, Running())
+                if not said.other and said.choice not in self._running:
+                    self._running[said.choice] = Running()
                 self._said.append(said)
                 self._where.append((t_ns, read, size))
 
@@ -166,9 +169,9 @@ class Answer:
         return True
 
     def _interpret(self, value: object, kind: str) -> list[Said]:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return [Said(other="end mark" if value == "[DONE]" else "not JSON")]
-        if set(value) == {"comment"}:
+        if value.keys() == _COMMENT:
             return [Said(other="comment")]
         inner = unwrap(value)
         if inner is not value:
@@ -214,7 +217,7 @@ class Answer:
             events = sum(s.text for s in said)
             findings.append(finding("I006", f"{name or 'the stream'}: a total of {total} for {events} events"))
             total = None
-        return replace(facts, total=total)
+        return facts._replace(total=total)
 
     def _counted(self, said: list[Said], facts: Facts) -> Counted:
         return count(said, facts.total, whole(self._settings.get("max_tokens")), facts.event_is)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN
@@ -127,7 +127,7 @@ def apart(payloads: Sequence[Said]) -> Sequence[Said]:
     made = []
     for said, new in zip(payloads, _growth([p.used for p in payloads]), strict=True):
         so_far[said.choice] += new or 0
-        made.append(replace(said, used=so_far[said.choice]) if new is not None else said)
+        made.append(said._replace(used=so_far[said.choice]) if new is not None else said)
     return made
 
 
@@ -139,7 +139,7 @@ class Running:
 
     def add(self, said: Said) -> tuple[int, bool]:
         """New tokens of the next payload by the best source it has (`UNKNOWN` without one), and whether any says so."""
-        used, predicted = (self._new(i, now) for i, now in enumerate((said.used, said.predicted)))
+        used, predicted = self._new(0, said.used), self._new(1, said.predicted)
         told = [n for n in (said.ids, used, said.logprobs, predicted) if n is not None]
         return (told[0] if told else UNKNOWN), any(told)
 
@@ -168,9 +168,9 @@ class Repeats:
             if not now.startswith(before):
                 self._grown = -(1 << 30)  # these are pieces, whatever the first ones looked like
             elif now == before and self._grown >= self._SURE:
-                return replace(said, text=False, hollow="repeat", so_far=None)
+                return said._replace(text=False, hollow="repeat", so_far=None)
             self._grown += now != before
-        return replace(said, so_far=None)
+        return said._replace(so_far=None)
 
 
 def _not_tokens(said: Said, n: int | None) -> str:

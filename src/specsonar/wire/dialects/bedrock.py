@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
 from typing import Final
 
 from ..values import payload as parsed
@@ -70,7 +69,7 @@ def _event(payload: Json) -> tuple[str, Json] | None:
     if isinstance(kind, str) and kind in _KINDS:
         return kind, payload
     for kind in _KINDS:
-        if isinstance(payload.get(kind), Mapping):
+        if isinstance(payload.get(kind), dict):
             return kind, payload[kind]
     return ("contentBlockDelta", payload) if {"contentBlockIndex", "delta"} <= set(payload) else None
 

@@ -13,6 +13,14 @@ _EVENT_IS: Final = {
     "llama.cpp": TOKEN, "llama-cpp-python": TOKEN, "TGI": TOKEN, "Ollama": TOKEN,
 }  # fmt: skip
 
+_MARKS: Final = (
+    (re.compile(r"vllm-([\w.+]{1,20})"), "vLLM {}"),
+    (re.compile(r"b\d+-"), "llama.cpp"),
+    (re.compile(r"fp_ollama\Z"), "Ollama"),
+    (re.compile(r"(\d+\.\d+\.\d+)(?:-dev\d+)?-(?:sha-|native)"), "TGI {}"),
+)
+"""How `system_fingerprint` begins."""
+
 _VLLM_REPORT: Final = "speculative_decoding"
 
 
@@ -39,20 +47,23 @@ def engine_of(payload: Json, choice: Json) -> str | None:
     mark = payload.get("system_fingerprint")
     mark = mark if isinstance(mark, str) else ""
     model = payload.get("model")
-    if found := re.match(r"vllm-([\w.+]{1,20})", mark):
-        return f"vLLM {found[1]}"
-    if re.match(r"b\d+-", mark) or "timings" in payload:
+    for pattern, engine in _MARKS if mark else ():
+        if found := pattern.match(mark):
+            return engine.format(*found.groups())
+    if "timings" in payload:
         return "llama.cpp"
-    if mark == "fp_ollama":
-        return "Ollama"
-    if found := re.match(r"(\d+\.\d+\.\d+)(?:-dev\d+)?-(?:sha-|native)", mark):
-        return f"TGI {found[1]}"
     if "matched_stop" in choice or "sglext" in payload:
         return "SGLang"
     if "avg_decoded_tokens_per_iter" in choice:
         return "TensorRT-LLM"
     if "stop_reason" in choice or "prompt_token_ids" in choice or table(payload.get("metrics")).get(_VLLM_REPORT):
         return "vLLM"
-    if isinstance(model, str) and re.search(r"@[\w.-]+$", model) and not mark and "logprobs" not in choice:
+    if (
+        not mark
+        and isinstance(model, str)
+        and "@" in model
+        and re.search(r"@[\w.-]+$", model)
+        and "logprobs" not in choice
+    ):
         return "transformers"
     return None

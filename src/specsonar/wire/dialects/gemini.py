@@ -5,7 +5,6 @@ A payload holds many tokens; `usageMetadata` runs along. Parts marked as thought
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from .said import ANY, Facts, Json, Said, has_text, name, rows, table, whole
@@ -21,12 +20,12 @@ def matches(payload: Json) -> bool:
 def said(payload: Json) -> list[Said]:
     """What one payload says about tokens, candidate by candidate."""
     used = whole(table(payload.get("usageMetadata")).get("candidatesTokenCount"))
-    candidates = [c for c in rows(payload.get("candidates")) if isinstance(c, Mapping)]
+    candidates = [c for c in rows(payload.get("candidates")) if isinstance(c, dict)]
     return [_candidate(c, used) for c in candidates] or [Said(other="usage")]
 
 
 def _candidate(candidate: Json, used: int | None) -> Said:
-    parts = [part for part in rows(table(candidate.get("content")).get("parts")) if isinstance(part, Mapping)]
+    parts = [part for part in rows(table(candidate.get("content")).get("parts")) if isinstance(part, dict)]
     spoken = [part for part in parts if part.get("thought") is not True]
     choice = whole(candidate.get("index")) or 0
     if parts and not spoken:

@@ -6,18 +6,18 @@ They differ in what they add; the additions name the engine (`engines.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from . import report
 from .engines import engine_of, event_is
 from .llamacpp import clock
-from .said import Facts, Json, Said, has_text, length, name, rows, several_words, table, whole
+from .said import Facts, Json, Said, has_text, length, name, rows, several_words, table, text_under, whole
 
 NAME: Final = "OpenAI-compatible"
 
 _SPOKEN: Final = ("content", "refusal", "tool_calls", "function_call")
 _THOUGHT: Final = ("reasoning_content", "reasoning")
+_WORDS: Final = (*_SPOKEN, *_THOUGHT, "text")
 
 
 def matches(payload: Json) -> bool:
@@ -27,7 +27,7 @@ def matches(payload: Json) -> bool:
 
 def said(payload: Json) -> list[Said]:
     """What one payload says about tokens, choice by choice."""
-    choices = [choice for choice in rows(payload.get("choices")) if isinstance(choice, Mapping)]
+    choices = [choice for choice in rows(payload.get("choices")) if isinstance(choice, dict)]
     if not choices:
         return [Said(other="prompt filter results" if "prompt_filter_results" in payload else "usage")]
     timings = table(payload.get("timings"))
@@ -37,10 +37,10 @@ def said(payload: Json) -> list[Said]:
 
 def _choice(choice: Json, used: int | None, predicted: int | None, clock_ns: int | None) -> Said:
     delta = choice.get("delta", choice.get("message"))
-    chat = isinstance(delta, Mapping)
+    chat = isinstance(delta, dict)
     body = table(delta) if chat else choice
-    spoken = any(has_text(body.get(key)) for key in _SPOKEN) if chat else has_text(body.get("text"))
-    thought = chat and (any(has_text(body.get(key)) for key in _THOUGHT) or _thinks(body.get("content")))
+    spoken = text_under(body, _SPOKEN) if chat else has_text(body.get("text"))
+    thought = chat and (text_under(body, _THOUGHT) or _thinks(body.get("content")))
     text = spoken or thought
     if not text and ("content_filter_offsets" in choice or choice.get("content_filter_results")):
         return Said(choice=whole(choice.get("index")) or 0, other="content filter")
@@ -49,7 +49,7 @@ def _choice(choice: Json, used: int | None, predicted: int | None, clock_ns: int
         choice=whole(choice.get("index")) or 0,
         text=text,
         thought=thought,
-        several=several_words(*(body.get(key) for key in (*_SPOKEN, *_THOUGHT, "text"))),
+        several=text and several_words(*(body[key] for key in _WORDS if key in body)),
         hollow=_hollow(body) if chat and not text else "",
         finish=name(choice.get("finish_reason")),
         ids=length(choice.get("token_ids")),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Json = Mapping[str, Any]
 
@@ -20,8 +19,7 @@ _DEEPEST: Final = 4
 _LONGEST: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """One choice of one payload. Counting (`wire.counting`) decides later whether it is an event with tokens.
 
     Attributes
@@ -56,8 +54,7 @@ class Said:
     clock_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What a payload says about the whole answer; later payloads override earlier ones field by field.
 
     Attributes
@@ -83,18 +80,17 @@ class Facts:
 
     def updated(self, new: Facts) -> Facts:
         """This, overridden by what `new` knows."""
-        known = {k: v for k in _FIELDS if (v := getattr(new, k)) is not None}
+        known: dict[str, Any] = {
+            k: v for k, old, v in zip(self._fields, self, new, strict=True) if v is not None and v != old
+        }
         if self.engine and new.engine and not new.engine.startswith(self.engine):
             # a header names the program, a payload may only name its family; what an event holds goes with the name
             known |= {"engine": self.engine, "event_is": self.event_is}
-        return replace(self, **known)
+        return self._replace(**known) if known else self
 
     def alone(self) -> Facts:
         """What holds for each of several choices: totals and reports are those of all together."""
         return Facts(self.engine, self.event_is, self.model)
-
-
-_FIELDS: Final = tuple(Facts.__dataclass_fields__)
 
 
 def whole(value: object) -> int | None:
@@ -111,7 +107,7 @@ def number(value: object) -> float | None:
 
 def table(value: object) -> Json:
     """`value` when it is a JSON object, else an empty one: servers write null where they have nothing to say."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def rows(value: object) -> Sequence[Any]:
@@ -136,14 +132,19 @@ def several_words(*values: object) -> bool:
     return any(isinstance(value, str) and _INNER_BLANK.search(value) is not None for value in values)
 
 
+def text_under(value: Json, keys: Sequence[str], deep: int = _DEEPEST) -> bool:
+    """Whether some text is in `value` under one of these keys."""
+    return any(has_text(value[key], deep) for key in keys if key in value)
+
+
 def has_text(value: object, deep: int = _DEEPEST) -> bool:
     """Whether some text is in `value`: a string, a list of parts, or a part with text, arguments or a name in it."""
     if isinstance(value, str):
         return bool(value)
     if deep == 0:
         return False
-    if isinstance(value, Mapping):
-        return any(has_text(value.get(key), deep - 1) for key in _TEXT_KEYS)
+    if isinstance(value, dict):
+        return text_under(value, _TEXT_KEYS, deep - 1)
     return any(has_text(part, deep - 1) for part in rows(value))
 
 

@@ -6,7 +6,6 @@ tokens so far always runs. The last payload may come twice. `meta_info` carries 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from . import report
@@ -17,7 +16,7 @@ NAME: Final = "SGLang generate"
 
 def matches(payload: Json) -> bool:
     """Whether `payload` is written in this dialect."""
-    return isinstance(payload.get("meta_info"), Mapping)
+    return isinstance(payload.get("meta_info"), dict)
 
 
 def said(payload: Json) -> list[Said]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from .said import TOKEN, Facts, Json, Said, has_text, name, table, whole
@@ -12,7 +11,7 @@ NAME: Final = "TGI"
 
 def matches(payload: Json) -> bool:
     """Whether `payload` is written in this dialect."""
-    return isinstance(payload.get("token"), Mapping) or isinstance(payload.get("generated_text"), str)
+    return isinstance(payload.get("token"), dict) or isinstance(payload.get("generated_text"), str)
 
 
 def said(payload: Json) -> list[Said]:
