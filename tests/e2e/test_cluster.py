@@ -26,12 +26,17 @@ class Cluster:
         self._environment = os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "default"}
         told = folder / "scheduler.json"
         self.scheduler = self._start("scheduler", "--port", "0", "--no-show", "--scheduler-file", told)
-        while not told.exists():
-            assert self.scheduler.poll() is None
-            time.sleep(0.02)
+        self._until(told.exists)
         self.tcp = json.loads(told.read_text())["address"]
         self.address = self.tcp.replace("tcp://", "dask://")
         self.workers = [self.worker() for _ in range(2)]
+        joined = folder / "worker.log"
+        self._until(lambda: joined.read_text().count("Registered to:") == 2)
+
+    def _until(self, true):
+        while not true():
+            assert self.scheduler.poll() is None
+            time.sleep(0.02)
 
     def _start(self, what, *options):
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--host", "127.0.0.1", "--no-dashboard"]
