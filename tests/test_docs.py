@@ -170,3 +170,11 @@ def test_the_page_of_checkups_names_every_key():
     service = Service("http://127.0.0.1", "openai", None, "HTTP/1.1", None, {}, spread, 0.1, burst)
     found = Checkup(Clock(50, 90.0), Local("kernel", spread, lag, 1.0, ()), spread, service)
     assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == list(flat(found.to_dict()))
+
+
+def test_the_page_of_plans_names_every_key(sample):
+    page = (ROOT / "docs" / "reference" / "json-plan.md").read_text(encoding="utf-8")
+    record = specsonar.plan_speed(sample, draft_cost=0.1).to_dict() | {"service": None}
+    keys = [k for k in flat(record) if k.rpartition(".")[2] not in ESTIMATE or "." not in k]
+    speed = page.partition("## About speed")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([^`]+)` \|", speed, re.MULTILINE) == keys

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from .fingerprint import Comparison, Estimate, Finding, Fingerprint
     from .fit import fingerprint
     from .importers import read
+    from .plan import plan_speed, speedup
+    from .planned import SpeedPlan
     from .probe import Probe, probe
     from .sources.simulate import simulate
     from .trace import Stream, Trace
 
 __all__ = [
     "Comparison", "ConnectionFailed", "Estimate", "Finding", "Fingerprint", "FormatError", "InputError", "LimitError",
-    "Probe", "SpecsonarError", "Stream", "Trace", "UsageError", "__version__", "compare", "fingerprint", "probe",
-    "read", "simulate",
+    "Probe", "SpecsonarError", "SpeedPlan", "Stream", "Trace", "UsageError", "__version__", "compare", "fingerprint",
+    "plan_speed", "probe", "read", "simulate", "speedup",
 ]  # fmt: skip
 
 __version__: Final = "0.1.0"
@@ -40,15 +42,18 @@ _HOME: Final = {
     "InputError": "errors",
     "LimitError": "errors",
     "SpecsonarError": "errors",
+    "SpeedPlan": "planned",
     "Stream": "trace",
     "Trace": "trace",
     "Probe": "probe",
     "UsageError": "errors",
     "compare": "compare",
     "fingerprint": "fit",
+    "plan_speed": "plan",
     "probe": "probe",
     "read": "importers",
     "simulate": "sources.simulate",
+    "speedup": "plan",
 }
 
 

@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -94,6 +94,17 @@ def show(content: RenderableType, output: Path | None) -> None:
     from ..render import terminal
 
     emit(terminal.paint(content, **look(output)), output)
+
+
+def as_csv(names: Sequence[str], table: Iterable[Sequence[Any]]) -> str:
+    """Rows as CSV with a head; what is missing or not a number is left empty."""
+    import csv
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([["" if value is None or value != value else value for value in row] for row in table])
+    return text.getvalue()
 
 
 def look(output: Path | None) -> dict[str, Any]:

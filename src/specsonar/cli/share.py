@@ -1,4 +1,4 @@
-"""Shares on the command line."""
+"""Shares and lists of numbers on the command line."""
 
 from __future__ import annotations
 
@@ -29,3 +29,18 @@ class Share(ParamType):
         if rest or not 0.001 <= share <= 1:
             self.fail(f"{value!r} is no share between 0.1% and 100%; write it as 5%", param, ctx)
         return share
+
+
+class Numbers(ParamType):
+    """One number, or several with commas between them."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            numbers = tuple(float(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a number, or numbers with commas between them", param, ctx)
+        return numbers[0] if len(numbers) == 1 else numbers

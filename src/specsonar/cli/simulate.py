@@ -15,6 +15,7 @@ from ..sources.defences import Policy
 from ..sources.service import COUNTS, EVENTS, INTERVAL_MODES, ORDERS, Delay, Service, with_knobs
 from ..trace import Trace
 from .output import emit, output_file, stdout_bytes
+from .share import Numbers
 from .state import verbosity
 
 # Generic in newer versions of click only; older ones cannot subscript it.
@@ -33,21 +34,6 @@ GROUPS: Final = {
 """Headings of the help, each by the knob that it stands above."""
 
 CHOICES: Final = {"order": ORDERS, "events": EVENTS, "counts": COUNTS, "interval_mode": INTERVAL_MODES}
-
-
-class Numbers(ParamType):
-    """One number, or several with commas between them."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            numbers = tuple(float(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a number, or numbers with commas between them", param, ctx)
-        return numbers[0] if len(numbers) == 1 else numbers
 
 
 class DelayLaw(ParamType):

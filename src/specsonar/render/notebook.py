@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..fingerprint import Comparison, Estimate, Fingerprint
+from ..planned import SpeedPlan
 from ..shown import Shown
 from . import comparison
 from .bars import Bar, gap_bars, size_bars
@@ -62,13 +63,15 @@ def plot(record: Shown, name: str | None) -> Any:
     # imported when somebody plots: altair comes with an extra
     import altair
 
-    from . import charts, images, pairs
+    from . import charts, images, pairs, planfigures
 
     match record:
         case Fingerprint():
             drawn = charts.figures(record, images.PALETTE)
         case Comparison():
             drawn = pairs.comparison_figures(record, images.PALETTE)
+        case SpeedPlan():
+            drawn = planfigures.speed_figures(record, images.PALETTE)
         case _:
             drawn = pairs.sweep_figures(_sweep(record), images.PALETTE)
     if name is not None:

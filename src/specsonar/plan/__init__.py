@@ -1,0 +1,8 @@
+"""Before anything is run: what a draft would bring, and how much has to be recorded to know something."""
+
+from __future__ import annotations
+
+from .service import plain_step
+from .speed import plan_speed, speedup
+
+__all__ = ["plain_step", "plan_speed", "speedup"]
