@@ -142,7 +142,8 @@ def test_verification_costs_that_cannot_be(text):
         (1.2, {}), (float("nan"), {}), ([], {}), ([0.5, -0.1], {}), (0.8, {"k": 0}), (0.8, {"k": 600}),
         (0.8, {"draft_cost": -1}), (0.8, {"draft_cost": [0.1] * 6}), (0.8, {"draft_cost": []}),
         (0.8, {"step_ms": 20.0}), (0.8, {"k": 4, "step_ms": -1.0}),
-        (0.8, {"k": 4, "step_ms": 20.0, "plain_step_ms": 30}), (0.8, {"k": 4, "step_ms": 20.0, "plain_step_ms": 15, "draft_cost": 0.1}),
+        (0.8, {"k": 4, "step_ms": 20.0, "plain_step_ms": 30}),
+        (0.8, {"k": 4, "step_ms": 20.0, "plain_step_ms": 15, "draft_cost": 0.1}),
         (0.8, {"plain_step_ms": 10.0, "verify_cost": costs.parse("1=8ms,5=9ms")}), (0.8, {"up_to": 0}),
     ],
 )  # fmt: skip
