@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from .fingerprint import INDEPENDENT_LAYER, StreamTotals
+from .stats.gaps import pauses
 from .stats.result import Arrays, LayerFit
 from .trace import Stream
 
-_STEP: Final = (0.5, 1.8)
-"""In mean steps: what lies outside is a pile behind a stall, or the stall itself, and no step of the decoder."""
+FloatArray = npt.NDArray[np.float64]
 
 _QUARTILES: Final = 1.349
 """Interquartile range of a normal law, in standard deviations."""
+
+_SEVERAL: Final = 1.5
+"""Steps between two events from which on their time is that of several."""
 
 _CONDITIONS: Final = (
     "model", "temperature", "max_tokens", "top_p", "workload", "concurrency", "dialect", "engine", "event_is", "stamps",
@@ -38,7 +42,7 @@ def by_stream(
     if not arrays or not (single or told):
         return None
     totals = []
-    for k, (one, a) in enumerate(zip(streams, arrays, strict=True)):
+    for k, (one, a, steps_at) in enumerate(zip(streams, arrays, _steps(fit, arrays, single=single), strict=True)):
         if single or fit is None:
             steps = tokens = float(a.t.size - 1)
             if events_are_steps and one.total_tokens is not None:
@@ -46,25 +50,59 @@ def by_stream(
         else:
             tokens, steps = float(fit.bursts[k].sum()), float(fit.bursts[k].size)
         first = None if one.start_ns is None or not len(one) else float(one.t_ns.min() - one.start_ns) * 1e-6
-        totals.append(StreamTotals(tokens, steps, *_step_ms(fit, a), first))
+        mean, spread = (None, None) if steps_at is None else _times(*steps_at, a.resolution)
+        if len(arrays) == 1 and mean is not None and fit is not None:
+            mean = fit.step_s * 1e3
+        totals.append(StreamTotals(tokens, steps, mean, spread, first))
     return tuple(totals)
 
 
-def _step_ms(fit: LayerFit | None, a: Arrays) -> tuple[float | None, float | None]:
-    """Mean and spread of the time between the first tokens of neighbouring steps, milliseconds.
+def _steps(
+    fit: LayerFit | None, arrays: Sequence[Arrays], *, single: bool
+) -> Iterator[tuple[FloatArray, FloatArray] | None]:
+    """For each stream the times at which steps arrived, shape (n+1,), seconds, and the steps between them, shape (n,).
 
     None where delays hide which tokens those are.
     """
     if fit is None or fit.layer == INDEPENDENT_LAYER or not np.isfinite(fit.step_s):
+        yield from (None for _ in arrays)
+        return
+    ends = np.cumsum([a.t.size - 1 for a in arrays])
+    known = fit.begins is not None and fit.begins.size == ends[-1]
+    for k, a in enumerate(arrays):
+        if single:
+            yield a.t, np.ones(a.t.size - 1)
+        elif a.tokens is not None:
+            # complete steps, and so those between events, are known from where their tokens are
+            done = np.searchsorted(np.cumsum(fit.bursts[k]), np.cumsum(a.tokens[1:]), "right")
+            end = int(np.searchsorted(done, fit.bursts[k].size)) + 1
+            yield a.t[: end + 1], np.diff(done[:end], prepend=0).astype(np.float64)
+        elif not known or fit.begins is None:
+            yield None
+        else:
+            begins = fit.begins[ends[k] - a.t.size + 1 : ends[k]]
+            # a pile behind a stall is several steps, though it is not known which tokens begin them
+            first = np.flatnonzero(begins > 0.5)
+            yield a.t[1:][first], np.diff(np.cumsum(begins)[first])
+
+
+def _times(t: FloatArray, steps: FloatArray, resolution: float) -> tuple[float | None, float | None]:
+    """Mean and spread of the time of a step, milliseconds; pauses of the service and stalls of the way left out."""
+    # imported where it is used: it brings scipy, which a single stream without counts never needs
+    from .stats.schedule import step_time
+
+    if t.size < 3:
         return None, None
-    starts = a.t[1:][np.diff(a.t) > 0.5 * fit.step_s] if a.tokens is None and fit.max_burst > 1 else a.t[1:]
-    step = np.diff(starts) / fit.step_s
-    step = step[(step > _STEP[0]) & (step < _STEP[1])]
-    if step.size < 2:
-        return None, None
-    low, high = np.quantile(step, [0.25, 0.75])
-    unit = fit.step_s * 1e3
-    return float(step.mean()) * unit, float(high - low) / _QUARTILES * unit
+    gap = np.diff(t)
+    each = gap / np.maximum(steps, 1.0)
+    idle = pauses(each, steps)
+    if idle.any():
+        gap = np.where(idle, float(np.median(each)) * steps, gap)
+        t = np.concatenate(([0.0], np.cumsum(gap)))
+    low, high = np.quantile(each[steps < _SEVERAL], [0.25, 0.75]) if (steps < _SEVERAL).any() else (np.nan, np.nan)
+    mean = step_time([t], [steps], resolution=resolution).step * 1e3
+    spread = float(high - low) / _QUARTILES * 1e3
+    return (mean if np.isfinite(mean) and mean > 0 else None), (spread if np.isfinite(spread) else None)
 
 
 def conditions(streams: Sequence[Stream], meta: Mapping[str, Any]) -> Mapping[str, Any]:

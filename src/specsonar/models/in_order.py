@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..fingerprint import AUTOREGRESSIVE, BUFFERED, FIXED_CHUNKS, IN_ORDER_LAYER, SPECULATIVE
 from ..stats import renewal
 from ..stats.bursts import law_penalty, oddity
-from ..stats.gaps import Gaps, prepare
+from ..stats.gaps import Gaps, pauses, prepare
 from ..stats.result import Arrays, LayerFit
 from . import buffered, direct, draw, in_order_late
 from .choose import Choice, choose
@@ -170,7 +170,7 @@ def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, flo
     step = np.concatenate(parts)
     if step.size < 2:
         return (nothing,) * 5
-    step = step[~_pauses(step)]
+    step = step[~pauses(step)]
     n = step.size
     mean = float(step.mean())
     rest = step - mean
@@ -182,17 +182,6 @@ def _step_moments(gaps: Gaps, new: FloatArray) -> tuple[float, float, float, flo
     jitter_se = variance / float(np.sqrt(n)) / max(2 * jitter, float(np.sqrt(variance) * n**-0.25), 1e-12)
     se = float(np.sqrt(max(long_run, 0.1 * variance) / n))
     return mean, se, float(np.sqrt(variance)), jitter, jitter_se
-
-
-def _pauses(step: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which of the steps, shape (n,), are pauses without a pile of held-back steps behind them."""
-    pause = step > 8 * np.quantile(step, 0.9)
-    usual = max(float(np.median(step)), 1e-9)
-    for i in np.flatnonzero(pause):
-        held = round(float(step[i]) / usual)
-        piled = int((step[i + 1 : i + 1 + held] < 0.25 * usual).sum())
-        pause[i] = piled < 0.5 * held
-    return pause
 
 
 def _lateness_matters(gaps: Gaps, best: direct.DirectFit) -> bool:

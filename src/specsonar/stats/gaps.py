@@ -141,3 +141,24 @@ def cuts(gaps: Gaps) -> list[float]:
         if cut > 0 and all(abs(np.log(cut / other)) > 0.1 for other in result) and (gap > cut).any():
             result.append(cut)
     return result
+
+
+def pauses(step: FloatArray, count: FloatArray | None = None) -> npt.NDArray[np.bool_]:
+    """Which times of a step, shape (n,), are pauses without a pile of held-back steps behind them.
+
+    >>> step = np.array([1.0] * 5 + [30.0] + [1.0] * 20 + [30.0, 0.0] + [1.0] * 5)
+    >>> np.flatnonzero(pauses(step, np.where(step == 0, 29.0, 1.0))).tolist()
+    [5]
+
+    Parameters
+    ----------
+    count : shape (n,), how many steps came together at each of them; one each without it.
+    """
+    count = np.ones(step.size) if count is None else count
+    pause = step > 8 * np.quantile(step, 0.9)
+    usual = max(float(np.median(step)), 1e-9)
+    for i in np.flatnonzero(pause):
+        held = round(float(step[i]) / usual)
+        behind = slice(i + 1, i + 1 + int(np.searchsorted(np.cumsum(count[i + 1 :]), held, "right")))
+        pause[i] = count[behind][step[behind] < 0.25 * usual].sum() < 0.5 * held
+    return pause
