@@ -27,6 +27,9 @@ BLOCK: Final = 1 << 20
 HEAD: Final = 1 << 16
 """Bytes that a format is recognised from."""
 
+BOM: Final = b"\xef\xbb\xbf"
+"""What some editors put before UTF-8 text; it is left out, and no binary format begins like it."""
+
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
@@ -91,7 +94,7 @@ class ByteFile:
                 self._raw, self._own, self.path = _open(path), True, os.fspath(path)
         else:
             self.name, self._raw = os.path.basename(str(getattr(path, "name", "input"))), path
-        self._plain = self._unpack()
+        self._plain = self._marked()
         self._head: list[bytes] = []
 
     def __enter__(self) -> Self:
@@ -183,6 +186,11 @@ class ByteFile:
             raise InputError(f"cannot read {self.name}: {error.strerror or error}") from error
         self._hash.update(data)
         return data
+
+    def _marked(self) -> Iterator[bytes]:
+        pieces = self._unpack()
+        yield from (piece for piece in (next(pieces, b"").removeprefix(BOM),) if piece)
+        yield from pieces
 
     def _unpack(self) -> Iterator[bytes]:
         first = self._read(BLOCK)

@@ -92,7 +92,6 @@ class _Part:
 
 def looks_own(head: bytes) -> bool:
     """Whether `head` begins like our trace file; a head cut before that is enough."""
-    head = head.lstrip(b"\xef\xbb\xbf")
     return bool(_BEGIN.match(head)) or (0 < len(head) < len(_SHORT) and _SHORT.startswith(head))
 
 

@@ -27,7 +27,7 @@ from ..wire.values import payload
 from .answers import add_answers, say_sizes_only, stamp_ns
 from .gather import MAX_EVENTS, Gathered
 from .har import message_bytes
-from .jsonparts import EACH, Parts
+from .jsonparts import Parts
 from .refusals import no_times, refuse_gaps
 from .sniff import has
 from .values import decoded
@@ -81,8 +81,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     """
     refuse_gaps(gaps)
     gathered = Gathered(source)
-    is_array = source.head().lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-    parts = Parts(source, [(EACH,) if is_array else ()])
+    parts = Parts(source, [()])
     requests: dict[str, _Request] = {}
     for number, (_, _, raw) in enumerate(parts, 1):
         event = _event(raw)

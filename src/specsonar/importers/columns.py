@@ -13,7 +13,7 @@ from ..arrow import pyarrow
 from ..bytefile import ByteFile
 from ..errors import FormatError, LimitError
 from .jsonparts import Parts
-from .values import decoded, record_path
+from .values import decoded
 
 MOST_ROWS: Final = 4_000_000
 
@@ -25,7 +25,6 @@ UNNAMED: Final = ("t", "tokens")
 Columns = dict[str, list[Any]]
 Choose = Callable[[list[str]], Iterable[str]]
 
-_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _SEPARATORS: Final = (",", "\t", ";")
 _NUMERIC: Final = b"[-0123456789"
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:]', re.DOTALL)
@@ -37,7 +36,7 @@ def kind(head: bytes) -> str | None:
     """CSV, JSON or Parquet, by the first bytes of a file; None when it is none of them."""
     if head.startswith(b"PAR1"):
         return PARQUET
-    if head.lstrip(_BLANK).startswith((b"[", b"{")):
+    if head.lstrip().startswith((b"[", b"{")):
         return JSON
     return CSV if b"\0" not in head and len(_csv_names(head)) > 1 else None
 
@@ -83,7 +82,7 @@ def read(source: ByteFile, choose: Choose) -> Columns:
 
 
 def _csv_names(head: bytes) -> list[str]:
-    lines = (line.strip() for line in head.lstrip(_BLANK).splitlines())
+    lines = (line.strip() for line in head.lstrip().splitlines())
     first = next((line for line in lines if line and not line.startswith(b"#")), b"").decode(errors="replace")
     separator = max(_SEPARATORS, key=first.count)
     return [cell.strip() for cell in next(csv.reader([first], delimiter=separator), [])] if separator in first else []
@@ -91,7 +90,7 @@ def _csv_names(head: bytes) -> list[str]:
 
 def _csv_rows(source: ByteFile) -> tuple[Iterator[list[str]], list[str]]:
     found = _csv_names(source.head())
-    first = source.head().lstrip(_BLANK).decode(errors="replace").splitlines()
+    first = source.head().lstrip().decode(errors="replace").splitlines()
     heading = next(line for line in first if line.strip() and not line.startswith("#"))
     separator = max(_SEPARATORS, key=heading.count)
     lines = (line for block in source.blocks() for line in io.StringIO(block.decode(errors="replace"), newline=""))
@@ -108,8 +107,8 @@ def _csv_parsed(source: ByteFile, lines: Iterator[str], separator: str) -> Itera
 
 def _json_names(head: bytes) -> list[str]:
     """Names of the columns of the first record, also of one that the head cuts; none where it is the only record."""
-    text = head[:_FIRST_RECORD].lstrip(_BLANK)
-    inner = text[1:].lstrip(_BLANK) if text.startswith(b"[") else text
+    text = head[:_FIRST_RECORD].lstrip()
+    inner = text[1:].lstrip() if text.startswith(b"[") else text
     if not inner.startswith(b"{"):
         return list(UNNAMED) if inner[:1] in _NUMERIC and inner else []
     single = inner is text and not re.search(rb"}\s*\r?\n\s*{", text)
@@ -129,10 +128,10 @@ def _json_names(head: bytes) -> list[str]:
 
 
 def _json_rows(source: ByteFile) -> tuple[Iterator[list[Any]], list[str]]:
-    path = record_path(source.head())
-    records = (decoded(raw) for _, _, raw in Parts(source, [path]))
+    is_list = source.head().lstrip().startswith(b"[")
+    records = (decoded(raw) for _, _, raw in Parts(source, [()]))
     first = next(records, None)
-    if isinstance(first, dict) and path == () and any(isinstance(v, list) for v in first.values()):
+    if isinstance(first, dict) and not is_list and any(isinstance(v, list) for v in first.values()):
         lists = {name: v for name, v in first.items() if isinstance(v, list)}
         return map(list, zip(*lists.values(), strict=False)), list(lists)
     if isinstance(first, dict):

@@ -54,7 +54,7 @@ _LINE_FEEDS: Final = re.compile(
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1."""
-    head = head.lstrip(b"\xef\xbb\xbf \r\n")
+    head = head.lstrip()
     return 0.95 if any(form.match(head) for form in (_BLOCK, _UNTIMED, _VERBOSE)) else 0.0
 
 
@@ -102,7 +102,7 @@ class _Parser:
 
     def lines(self, text: bytes) -> None:
         """Whole lines."""
-        for line in text.split(b"\n"):
+        for line in text.replace(b"\r\n", b"\n").split(b"\n"):
             if (found := _BLOCK.match(line)) is not None:
                 self.end()
                 size = int(found["n"] or 0)
@@ -135,7 +135,7 @@ class _Parser:
         if self._ascii is None:  # one form in the whole file; its first line is a request or a handshake
             self._ascii = not _HEX.match(shown)
         if self._ascii:
-            self._data += shown.removesuffix(b"\r")[: min(64, size - at)]
+            self._data += shown[: min(64, size - at)]
         elif (pairs := _HEX.match(shown)) is not None:
             self._data += bytes.fromhex(pairs[0].decode())[: size - at]
 

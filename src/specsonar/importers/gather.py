@@ -97,6 +97,7 @@ class Gathered:
         self.bad = 0
         self.first_bad = ""
         self.cut = False
+        self._parts: Parts | None = None
         self._seen = self._kept = self._fell = 0
 
     @property
@@ -112,10 +113,20 @@ class Gathered:
     def lines(self) -> Iterator[dict[str, Any]]:
         """The objects of JSON lines; other lines are noted as bad, and an unfinished last one as a cut.
 
+        Tools that reformat JSON make one list of them, or several lines of each.
+
         Raises
         ------
         LimitError : a line is too long.
         """
+        if not any(isinstance(decoded(line), dict) for line in self.source.head().splitlines()):
+            self._parts = Parts(self.source, [()])
+            for number, (_, _, raw) in enumerate(self._parts, 1):
+                if isinstance(value := decoded(raw), dict):
+                    yield value
+                else:
+                    self.skip(f"value {number}")
+            return
         number = 0
         for block in self.source.blocks(LONGEST_LINE):
             for text in block.splitlines():
@@ -213,7 +224,7 @@ class Gathered:
 
     def trace(self, parts: Parts | None = None, **meta: Any) -> Trace:
         """All of it as a Trace; `parts` says whether the JSON was whole."""
-        name, notes = self.source.name, list(self.findings)
+        name, notes, parts = self.source.name, list(self.findings), parts or self._parts
         if self.cut or (parts is not None and parts.cut):
             self.bad -= self.cut
             notes.append(finding("I001", f"{name} ends in the middle of a value"))

@@ -19,7 +19,7 @@ from .gather import Gathered
 from .jsonparts import Parts
 from .refusals import refuse_gaps
 from .sniff import has
-from .values import count_at, decoded, number_at, record_path
+from .values import count_at, decoded, number_at
 
 NAME: Final = "inference-perf"
 LOOKS: Final = "JSON of inference-perf, per_request_lifecycle_metrics.json"
@@ -40,7 +40,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     """
     refuse_gaps(gaps)
     gathered = Gathered(source)
-    parts = Parts(source, [record_path(source.head())])
+    parts = Parts(source, [()])
     for number, (_, _, raw) in enumerate(parts, 1):
         record = decoded(raw)
         info = record.get("info") if isinstance(record, dict) else None

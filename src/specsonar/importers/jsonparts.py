@@ -2,7 +2,8 @@
 
 A benchmark file may be one object of a gigabyte. `Parts` walks over its bytes, hands out the raw text of the values
 that a reader wants, and steps over the others without decoding them. Several values may follow each other in one
-file (JSON lines, or objects that were appended). What stands before a cut or a defect is handed out.
+file (JSON lines, or objects that were appended) or stand in one list. What stands before a cut or a defect is handed
+out.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Parts:
     Parameters
     ----------
     source : the file.
-    wanted : paths from the root of a document; `EACH` stands for every element of an array. `()` is the document.
+    wanted : paths from the root of a document; `EACH` stands for every element of an array. `()` is the document,
+        and a list at the root is a list of documents.
         No wanted path may lie inside another one.
 
     Attributes
@@ -66,16 +68,17 @@ class Parts:
         self._pieces = source.pieces()
         self._wanted = frozenset(wanted)
         self._inner = frozenset(path[:n] for path in self._wanted for n in range(len(path)))
-        self._text = next(self._pieces, b"").removeprefix(b"\xef\xbb\xbf")
+        self._text = next(self._pieces, b"")
         self._at = 0
         self._before = 0
 
     def __iter__(self) -> Iterator[tuple[int, Path, bytes]]:
         try:
             while self._more():
-                self.documents += 1
-                for path, raw in self._value(()):
-                    yield self.documents - 1, path, raw
+                for _ in self._items(b"]") if self._peek() == b"[" else ("",):
+                    self.documents += 1
+                    for path, raw in self._value(()):
+                        yield self.documents - 1, path, raw
         except _End:
             self.cut = True
         except _Defect:

@@ -14,7 +14,7 @@ from .gather import Gathered
 from .jsonparts import Parts
 from .refusals import no_times, refuse_gaps
 from .sniff import has
-from .values import count_at, decoded, iso_ns, record_path, since
+from .values import count_at, decoded, iso_ns, since
 
 NAME: Final = "LangChain run"
 LOOKS: Final = "JSON of a LangChain tracer or LangSmith run"
@@ -38,7 +38,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     """
     refuse_gaps(gaps)
     gathered = Gathered(source)
-    parts = Parts(source, [record_path(source.head())])
+    parts = Parts(source, [()])
     for _, _, raw in parts:
         for run in _runs(decoded(raw)):
             _add(gathered, run)

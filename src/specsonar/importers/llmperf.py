@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..trace import Trace
 from .gather import Gathered
-from .jsonparts import EACH, Parts
+from .jsonparts import Parts
 from .refusals import no_times, refuse_gaps
 from .sniff import has
 from .values import count_at, decoded, number_at, row_of
@@ -34,7 +34,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     """
     refuse_gaps(gaps)
     gathered = Gathered(source)
-    parts = Parts(source, [(EACH,)])
+    parts = Parts(source, [()])
     means: list[float] = []
     for number, (_, _, raw) in enumerate(parts, 1):
         answer: Any = decoded(raw)

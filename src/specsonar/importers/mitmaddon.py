@@ -11,7 +11,6 @@ from typing import Final
 
 from ..bytefile import ByteFile
 from ..errors import LimitError
-from ..findings import finding
 from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.body import Body
@@ -19,7 +18,6 @@ from .answers import add_answers, stamp_ns
 from .gather import Gathered
 from .refusals import refuse_gaps
 from .sniff import has
-from .values import decoded
 
 NAME: Final = "mitmproxy addon lines"
 LOOKS: Final = 'JSON lines {"flow":..,"t":..,"n":..,"data":..}, one for each read'
@@ -43,32 +41,25 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     refuse_gaps(gaps)
     gathered = Gathered(source)
     flows: dict[str, tuple[Answer, Body]] = {}
-    number = t_ns = 0
-    for block in source.blocks():
-        for line in block.removesuffix(b"\n").split(b"\n"):
-            number += 1
-            value = decoded(line) if line.strip() else {}
-            when = stamp_ns(value.get("t")) if isinstance(value, dict) else None
-            if when is None or not isinstance(value.get("data"), str):
-                if line.strip():
-                    gathered.skip(f"line {number}")
-                continue
-            t_ns = when
-            name = str(value.get("flow"))
-            if name not in flows:
-                if len(flows) >= _MOST_FLOWS:
-                    raise LimitError(f"{source.name} has more than {_MOST_FLOWS:,} flows", "split the file")
-                after = stamp_ns(value.get("t_rel"))
-                answer = Answer(start_ns=None if after is None else t_ns - after)
-                flows[name] = answer, Body(answer, findings=gathered.findings)
-            try:
-                flows[name][1].feed(t_ns, value["data"].encode(errors="replace"), number)
-            except LimitError as error:
-                gathered.skip(f"line {number}: {error.message}")
+    t_ns = 0
+    for number, line in enumerate(gathered.lines(), 1):
+        when = stamp_ns(line.get("t"))
+        if when is None or not isinstance(line.get("data"), str):
+            gathered.skip(f"read {number}")
+            continue
+        t_ns = when
+        name = str(line.get("flow"))
+        if name not in flows:
+            if len(flows) >= _MOST_FLOWS:
+                raise LimitError(f"{source.name} has more than {_MOST_FLOWS:,} flows", "split the file")
+            after = stamp_ns(line.get("t_rel"))
+            answer = Answer(start_ns=None if after is None else t_ns - after)
+            flows[name] = answer, Body(answer, findings=gathered.findings)
+        try:
+            flows[name][1].feed(t_ns, line["data"].encode(errors="replace"), number)
+        except LimitError as error:
+            gathered.skip(f"read {number}: {error.message}")
     for _, body in flows.values():
         body.end(t_ns)
-    if source.open_end and gathered.bad:
-        gathered.bad -= 1
-        gathered.findings.append(finding("I001", f"{source.name} ends in the middle of a line"))
     add_answers(gathered, [answer for answer, _ in flows.values()], 1000)
     return gathered.trace()

@@ -44,11 +44,11 @@ _FALLING_GAPS: Final = 0.1
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1: its first row must be numbers."""
-    rows = _rows(head.removeprefix(b"\xef\xbb\xbf").translate(_SEPARATORS))
+    rows = _rows(head.translate(_SEPARATORS))
     if rows and _is_heading(rows[0]):
         rows = rows[1:]
     if not rows:
-        return 0.1 if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"#") else 0.0
+        return 0.1 if head.lstrip().startswith(b"#") else 0.0
     return 0.5 if _ROW.match(rows[0]) else 0.0
 
 
@@ -107,8 +107,6 @@ def _columns(source: ByteFile, *, from_first: bool) -> tuple[npt.NDArray[np.floa
     lines = events = 0
     for block in source.blocks():
         text = block.translate(_SEPARATORS)
-        if first is None:
-            text = text.removeprefix(b"\xef\xbb\xbf")
         rows = _rows(text)
         heading = first is None and bool(rows) and _is_heading(rows[0])
         if rows := rows[heading:]:

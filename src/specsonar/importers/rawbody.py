@@ -15,12 +15,11 @@ from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.body import Body
 from ..wire.dialects import find
-from ..wire.dialects.said import table
 from ..wire.eventstream import is_prelude
 from .answers import add_answers
 from .gather import Gathered
 from .refusals import no_times, refuse_gaps
-from .values import decoded
+from .sniff import first_object
 
 NAME: Final = "response body"
 LOOKS: Final = "the body of a streamed answer: `data: {...}` lines, JSON lines, a JSON array or an AWS event stream"
@@ -33,12 +32,12 @@ _RECORD: Final = (
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1; every recording that has times looks more like its own."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     if text.startswith(_FIELDS) and (b"data:" in text[: 1 << 12] or b"event:" in text[: 1 << 12]):
         return 0.4
     if is_prelude(head):
         return 0.4
-    first = table(decoded(text.split(b"\n", 1)[0]))
+    first = first_object(head)
     if first and "t" not in first and "time" not in first and find(first):
         return 0.4
     return 0.4 if text.startswith(b"[") and b'"candidates"' in text[: 1 << 12] else 0.0

@@ -18,11 +18,12 @@ from ..errors import LimitError
 from ..trace import Trace
 from ..wire.answer import Answer
 from ..wire.body import Body
-from ..wire.dialects.said import table, whole
+from ..wire.dialects.said import whole
 from .answers import LATEST, add_answers
 from .gather import Gathered
 from .refusals import refuse_gaps
-from .values import decoded, nanoseconds, number_at
+from .sniff import first_object
+from .values import nanoseconds, number_at
 
 NAME: Final = "timed reads"
 LOOKS: Final = 'JSON lines; {"type":"start",...}, then {"type":"read","t":..,"b64":".."} for each read'
@@ -33,7 +34,7 @@ _MOST: Final = 100_000
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1."""
-    first = table(decoded(head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]))
+    first = first_object(head)
     kind = first.get("type", first.get("ev"))
     return 0.9 if (kind == "start" and "url" in first) or (kind == "read" and "b64" in first) else 0.0
 

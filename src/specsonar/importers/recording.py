@@ -45,7 +45,7 @@ _DECODER: Final = msgspec.json.Decoder(_Line)
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1."""
-    first = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
+    first = head.lstrip().split(b"\n", 1)[0]
     if not first.startswith(b"{"):
         return 0.0
     keys = set(decoded(first) or ())

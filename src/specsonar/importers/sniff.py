@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
-_BEGIN: Final = re.compile(rb"[\xef\xbb\xbf \t\r\n]*[\[{]")
+_BEGIN: Final = re.compile(rb"[ \t\r\n]*[\[{]")
+
+
+def first_object(head: bytes) -> dict[str, Any]:
+    """The first JSON object that `head` begins with, also in a list or over several lines; {} where it does not."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(head.lstrip(b"[ \t\r\n").decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def missing(head: bytes, keys: Iterable[str]) -> list[str]:

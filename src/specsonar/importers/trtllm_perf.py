@@ -14,7 +14,7 @@ from .gather import Gathered
 from .jsonparts import Parts
 from .refusals import refuse_gaps
 from .sniff import has
-from .values import decoded, nanoseconds, number_at, record_path
+from .values import decoded, nanoseconds, number_at
 
 NAME: Final = "TensorRT-LLM perf metrics"
 LOOKS: Final = "JSON of TensorRT-LLM's /perf_metrics or time_events files"
@@ -35,7 +35,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     """
     refuse_gaps(gaps)
     gathered = Gathered(source)
-    parts = Parts(source, [record_path(source.head())])
+    parts = Parts(source, [()])
     for number, (_, _, raw) in enumerate(parts, 1):
         record = decoded(raw)
         steps = _table(_table(record).get("time_breakdown_metrics")).get("step_metrics")

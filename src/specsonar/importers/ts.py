@@ -41,7 +41,7 @@ _MOST: Final = 4_000_000
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1."""
-    lines = [line.rstrip(b"\r") for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:50]]
+    lines = [line.rstrip(b"\r") for line in head.lstrip().split(b"\n")[:50]]
     first = next((line for line in lines if line), b"")
     if not any(form.match(first) for form in (_NUMBER, _CLOCK, _SECONDS)):
         return 0.0
@@ -56,7 +56,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     UsageError : `gaps` was asked for. LimitError : too many lines.
     """
     refuse_gaps(gaps)
-    first = source.head().removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    first = source.head().lstrip()
     if not _NUMBER.match(first) and not _CLOCK.match(first):
         return no_times(
             source,
@@ -70,7 +70,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
     for block in source.blocks():
         for line in block.removesuffix(b"\n").split(b"\n"):
             number += 1
-            if (found := _stamp(line)) is None:
+            if (found := _stamp(line.removesuffix(b"\r"))) is None:
                 if line.strip():
                     gathered.skip(f"line {number}")
                 continue

@@ -23,7 +23,7 @@ _STARTS: Final = (
 
 def refusal(head: bytes, name: str, formats: Iterable[Any]) -> FormatError:
     """The error for a file that begins with `head`; the hint says why the three nearest formats did not fit."""
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = head.lstrip()
     kind = "JSON" if text[:1] in (b"{", b"[") else "text"
     looks, hint = _json(text) if kind == "JSON" else _text(text)
     nearest = _nearest(head, formats, kind)

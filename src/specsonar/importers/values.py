@@ -10,8 +10,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .jsonparts import EACH, Path
-
 Floats = npt.NDArray[np.float64]
 
 LATEST: Final = 4e9
@@ -106,8 +104,3 @@ def since(times_ns: list[int], start_ns: int) -> Floats:
     """Seconds from `start_ns` to each of `times_ns`."""
     after: Floats = (np.array(times_ns, np.int64) - start_ns).astype(np.float64) * 1e-9
     return after
-
-
-def record_path(head: bytes) -> Path:
-    """Where the records of a file are that holds a list of them, or one after the other."""
-    return (EACH,) if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else ()
