@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from .defence import Defence
 from .recording import Status, conclude, recording_options, size, summary, told_to_end
 from .state import say, state_of, verbosity
 
 if TYPE_CHECKING:
+    from ..sources.defences import Policy
     from ..sources.keeper import Keeper
     from ..sources.proxy.proxy import Proxy
     from ..sources.rollover import Rollover
@@ -36,6 +38,13 @@ _WAIT_S: Final = 0.25
     help="Address to listen on. Other machines can use the proxy when it is not a loopback address.",
 )
 @click.option("--rotate", type=size, metavar="SIZE", help="Begin a new file when one is this large, e.g. 100MB.")
+@click.option(
+    "--defend",
+    type=Defence(),
+    metavar="POLICY",
+    help="Hide how the service decodes: delay=exponential:10ms, scatter=uniform:20ms, pace=8ms, batch=100ms, split, "
+    "pad=512, or one of them with +pad=512. What each costs: `specsonar defend`.",
+)
 @recording_options("specsonar-proxy-DATE-TIME.jsonl")
 @verbosity
 @click.pass_context
@@ -45,6 +54,7 @@ def command(
     port: int,
     host: str,
     rotate: int | None,
+    defend: Policy | None,
     output: Path,
     fingerprint: bool,
     format_: str,
@@ -54,6 +64,10 @@ def command(
     UPSTREAM is the address of the service, for example http://127.0.0.1:8000 or https://api.openai.com. Clients use
     the address that is printed in its place. Bytes pass unchanged and at once, except that the Host header names the
     upstream; keys pass and are stored nowhere. HTTP and WebSocket, any client. End it with Ctrl-C.
+
+    With --defend, streams (server-sent events, JSON lines) leave as the policy lets them: in order, complete, and
+    otherwise unchanged. What cannot be followed is refused: WebSocket, HTTP/2, compressed streams. The recording holds
+    what came from the service, and a note of the policy.
     """
     from ..sources.keeper import Keeper
     from ..sources.listening import is_loopback
@@ -66,9 +80,12 @@ def command(
     files = Rollover(output, "proxy", rotate=rotate, meta={"capture": "proxy"})
     with told_to_end() as ended, Keeper(keep=False) as keeper:
         status = Status(state, keeper)
-        with Proxy(upstream, keeper, host=host, port=port, tell=lambda line: _say(status, line)) as proxy:
+        with Proxy(
+            upstream, keeper, host=host, port=port, defence=defend, tell=lambda line: _say(status, line)
+        ) as proxy:
             keeper.switch(files.open())  # only now, so that a port that is taken leaves no empty file
-            say(f"{proxy.url} is {proxy.upstream} now; recording to {files.paths[0]}; Ctrl-C ends it")
+            hidden = f" behind {defend}" if defend and defend.active else ""
+            say(f"{proxy.url} is {proxy.upstream} now{hidden}; recording to {files.paths[0]}; Ctrl-C ends it")
             _serve(proxy, keeper, files, status, ended)
     status.clear()
     summary(state, keeper, files.paths)

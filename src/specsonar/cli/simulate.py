@@ -11,9 +11,9 @@ import click
 import numpy as np
 
 from ..errors import SpecsonarError, UsageError
-from ..sources.defences import Policy
 from ..sources.service import COUNTS, EVENTS, INTERVAL_MODES, ORDERS, Delay, Service, with_knobs
 from ..trace import Trace
+from .defence import Defence
 from .output import emit, output_file, stdout_bytes
 from .share import Numbers
 from .state import verbosity
@@ -44,18 +44,6 @@ class DelayLaw(ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return Delay.parse(value) if isinstance(value, str) else value
-        except SpecsonarError as error:
-            self.fail(f"{error.message}; {error.hint}", param, ctx)
-
-
-class Defence(ParamType):
-    """What a server does to hide, as `Policy.parse` reads it."""
-
-    name = "policy"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return Policy.parse(value) if isinstance(value, str) else value
         except SpecsonarError as error:
             self.fail(f"{error.message}; {error.hint}", param, ctx)
 

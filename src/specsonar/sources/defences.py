@@ -40,7 +40,7 @@ _REMEMBERED: Final = 16
 
 _NO_DELAY: Final = Delay()
 _UNITS_MS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "us": 1e-3}
-_NUMBER: Final = re.compile(r"([0-9.eE+-]+?)(ms|us|s|)")
+_NUMBER: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|s|)")
 _LONGEST_MS: Final = 60_000.0
 _MOST_PAD: Final = 1 << 20
 _HINT: Final = (
@@ -76,6 +76,13 @@ class _Fixed:
 
     def leave(self) -> None:
         self._due.popleft()
+
+
+class _AtOnce(_Fixed):
+    """Times stay as they are."""
+
+    def take(self, t_ns: int) -> None:
+        self._due.append(t_ns)
 
 
 class _Delay(_Fixed):
@@ -252,8 +259,8 @@ class Policy:
         """Whether anything is done."""
         return self.kind != NONE or self.pad > 0
 
-    def timing(self, rng: np.random.Generator) -> Timing | None:
-        """A new state machine for one stream; None where times stay as they are."""
+    def timing(self, rng: np.random.Generator) -> Timing:
+        """A new state machine for one stream."""
         period = round(self.period_ms * 1e6)
         match self.kind:
             case "delay":
@@ -265,15 +272,14 @@ class Policy:
             case "split":
                 return _Split(period)
             case _:
-                return None
+                return _AtOnce()
 
 
 def _ms(text: str, number: str) -> float:
     found = _NUMBER.fullmatch(number.strip())
-    try:
-        return float(found[1]) * _UNITS_MS[found[2]] if found else float("nan")
-    except ValueError:
-        raise UsageError(f"cannot read {number!r} in the defence {text!r}", _HINT) from None
+    if not found:
+        raise UsageError(f"cannot read {number!r} in the defence {text!r}", _HINT)
+    return float(found[1]) * _UNITS_MS[found[2]]
 
 
 def padding(size: int, pad: int, least: int = 1) -> int:
@@ -291,8 +297,6 @@ def padding(size: int, pad: int, least: int = 1) -> int:
 def released(policy: Policy, t_ns: IntArray, rng: np.random.Generator) -> IntArray:
     """When the events that come at `t_ns` leave, both of shape (n,), nanoseconds and not decreasing."""
     timing = policy.timing(rng)
-    if timing is None:
-        return t_ns
     left: list[int] = []
 
     def let_go(before: int | None) -> None:

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from ...errors import SpecsonarError, UsageError
 from ...findings import finding
+from ..defences import Policy
 from ..keeper import Keeper, Tap
 from ..listening import listen, url_of
 from . import notes
@@ -33,6 +34,7 @@ class Proxy:
     upstream : URL that requests go to.
     keeper : takes the answers.
     host, port : where to listen; port 0 for any free one.
+    defence : how streamed answers are held back, noted with each; None to pass bytes as they come.
     tell : is given lines for people: an upstream that cannot be reached, for one.
 
     Attributes
@@ -53,6 +55,7 @@ class Proxy:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        defence: Policy | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         if sys.platform == "win32":  # sockets are handed to a child process by their descriptors
@@ -61,6 +64,7 @@ class Proxy:
         self.upstream = str(where)
         self.error: SpecsonarError | OSError | None = None
         self._keeper, self._tell = keeper, tell
+        self._hides = {"defence": str(defence)} if defence and defence.active else {}
         self._taps: dict[int, Tap] = {}
         self._told: deque[str] = deque(maxlen=16)
         self._unpacker = notes.Unpacker()
@@ -70,6 +74,7 @@ class Proxy:
         with listener, theirs:
             ends = [listener.fileno(), theirs.fileno()]
             command = [sys.executable, "-P", "-m", f"{__package__}.relay", *map(str, ends), str(where)]
+            command += [str(defence)] if self._hides else []
             home = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
             self._relay = subprocess.Popen(
                 command, pass_fds=ends, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": home}
@@ -100,7 +105,9 @@ class Proxy:
                 self._told.append(line)
                 self._tell(line)
         elif note.kind == notes.OPENED:
-            self._taps[note.connection] = self._keeper.tap(f"client {note.connection}", {"capture": "proxy"})
+            self._taps[note.connection] = self._keeper.tap(
+                f"client {note.connection}", {"capture": "proxy", **self._hides}
+            )
         elif tap := self._taps.get(note.connection):
             if note.kind == notes.SENT:
                 tap.sent(note.t_ns, note.data)

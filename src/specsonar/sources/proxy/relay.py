@@ -7,22 +7,27 @@ closes its end of the channel, or dies.
 from __future__ import annotations
 
 import contextlib
+import heapq
 import resource
 import selectors
 import signal
 import socket
-import ssl
 import sys
 import threading
 import time
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..live import stamps
+from ..precise import Selector
 from . import notes
 from .pair import ROOM, Pair
 from .requests import BadRequestError, Requests
-from .upstream import BLOCK, Line, Upstream, context_of
+from .upstream import BLOCK, Line, Upstream, context_of, reason
+
+if TYPE_CHECKING:
+    from ..defences import Policy
+    from .shield import Shield
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -46,12 +51,16 @@ class Relay:
     listener : a listening socket.
     channel : takes the notes; its end ends the relay.
     upstream : where requests go.
+    policy : how answers are held back; None lets them pass at once.
     """
 
-    def __init__(self, listener: socket.socket, channel: socket.socket, upstream: Upstream) -> None:
-        self._listener, self._channel, self._upstream = listener, channel, upstream
+    def __init__(
+        self, listener: socket.socket, channel: socket.socket, upstream: Upstream, policy: Policy | None = None
+    ) -> None:
+        self._listener, self._channel, self._upstream, self._policy = listener, channel, upstream, policy
+        self._alarms: list[tuple[int, int, Pair]] = []
         self._context = context_of(upstream)
-        self._selector = selectors.DefaultSelector()
+        self._selector = Selector()
         self._axis = stamps.Axis()
         self._notes = bytearray()
         self._pairs: set[Pair] = set()
@@ -69,7 +78,7 @@ class Relay:
         self._watch(self._bell, READ, None)
         swept = flushed = time.monotonic()
         while True:
-            for key, mask in self._selector.select(GATHER_S if self._notes else SWEEP_S):
+            for key, mask in self._selector.select(self._patience()):
                 pair: Pair | None = key.data
                 if pair is not None:
                     self._serve(pair, key.fileobj, mask)
@@ -80,6 +89,7 @@ class Relay:
                 elif mask & READ and not self._channel.recv(BLOCK):
                     self._end()
                     return
+            self._ring_alarms()
             now = time.monotonic()
             if self._notes and now - flushed >= GATHER_S:
                 flushed = now
@@ -147,11 +157,11 @@ class Relay:
             data, end = line.session.decrypt(data)
             if reply := line.encrypt(b""):
                 self._send_up(pair, reply)
+        if pair.shield:
+            self._hold(pair, pair.shield, t_ns, data, end)
+        elif data:
+            self._send_down(pair, data)
         if data:
-            if pair.to_client:
-                pair.to_client += data
-            else:
-                self._send_down(pair, data)
             self._note(pair, notes.RECEIVED, t_ns, data)
         pair.upstream_done = pair.upstream_done or end
 
@@ -163,9 +173,44 @@ class Relay:
         return data, before if stamp is None else self._axis.place(stamp, before, wall, after)
 
     def _send_down(self, pair: Pair, data: bytes) -> None:
+        if pair.to_client:
+            pair.to_client += data
+            return
         sent = _send(pair.client, data)
         if sent < len(data):
             pair.to_client += data[sent:]
+
+    def _hold(self, pair: Pair, shield: Shield, t_ns: int, data: bytes, end: bool) -> None:
+        for piece in (data, b"") if data and end else (data,):  # b"" is the end
+            shield.received(t_ns, piece)
+        for line in shield.told:
+            self._tell(line)
+        shield.told.clear()
+        pair.upstream_done = pair.upstream_done or shield.closing
+        self._let_go(pair, shield)
+
+    def _let_go(self, pair: Pair, shield: Shield) -> None:
+        if data := shield.leave(time.perf_counter_ns()):
+            self._send_down(pair, data)
+        due = shield.due
+        if due is not None and due != pair.alarm:
+            heapq.heappush(self._alarms, (due, pair.number, pair))
+        pair.alarm = due
+
+    def _patience(self) -> float:
+        """Seconds to wait for something to happen."""
+        wait = GATHER_S if self._notes else SWEEP_S
+        if self._alarms:
+            wait = min(wait, max(self._alarms[0][0] - time.perf_counter_ns(), 0) / 1e9)
+        return wait
+
+    def _ring_alarms(self) -> None:
+        while self._alarms and self._alarms[0][0] <= time.perf_counter_ns():
+            due, _, pair = heapq.heappop(self._alarms)
+            if not pair.closed and pair.shield and due == pair.alarm:  # else something leaves before, or nothing
+                pair.alarm = None
+                self._let_go(pair, pair.shield)
+                self._serve(pair, None, 0)
 
     def _send_up(self, pair: Pair, data: bytes) -> None:
         assert pair.line is not None
@@ -182,7 +227,7 @@ class Relay:
             del pair.to_client[: _send(pair.client, pair.to_client)]
         if pair.line and pair.to_upstream:
             del pair.to_upstream[: _send(pair.line.sock, pair.to_upstream)]
-        if pair.upstream_done and not pair.to_client and not pair.client_shut:
+        if pair.upstream_done and not pair.waiting and not pair.client_shut:
             pair.client_shut = True
             pair.since = time.monotonic()
             pair.client.shutdown(socket.SHUT_WR)
@@ -193,13 +238,13 @@ class Relay:
                 pair.line.sock.shutdown(socket.SHUT_WR)
             elif not pair.asked:
                 pair.upstream_done = True
-        if pair.client_done and pair.upstream_done and not pair.to_client:
+        if pair.client_done and pair.upstream_done and not pair.waiting:
             self._close(pair)
             return
         read = not pair.client_done and len(pair.to_upstream) < ROOM
         self._watch(pair.client, READ * read | WRITE * bool(pair.to_client), pair)
         if pair.line:
-            read = not pair.upstream_done and len(pair.to_client) < ROOM
+            read = not pair.upstream_done and pair.waiting < ROOM
             self._watch(pair.line.sock, READ * read | WRITE * bool(pair.to_upstream), pair)
 
     def _watch(self, sock: socket.socket, mask: int, pair: Pair | None) -> None:
@@ -233,12 +278,22 @@ class Relay:
         self._number += 1
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        pair = Pair(self._number, client, Requests(self._upstream.authority, self._upstream.prefix))
+        pair = self._pair(client)
         self._pairs.add(pair)
         self._note(pair, notes.OPENED, time.perf_counter_ns())
         if len(self._pairs) > MOST_CLIENTS:
             pair.refuse(503, f"{MOST_CLIENTS} clients are connected already")
         self._serve(pair, client, 0)
+
+    def _pair(self, client: socket.socket) -> Pair:
+        where = self._upstream
+        if self._policy is None:
+            return Pair(self._number, client, Requests(where.authority, where.prefix))
+        from .shield import Shield  # only here: numpy takes longer to load than all the rest
+
+        methods: deque[bytes] = deque()
+        shield = Shield(self._policy, methods)
+        return Pair(self._number, client, Requests(where.authority, where.prefix, methods), shield)
 
     def _connect(self, pair: Pair) -> None:
         """In a thread of its own, since looking up a name and a handshake take their time."""
@@ -269,7 +324,7 @@ class Relay:
                 pair.to_upstream.clear()
                 pair.to_upstream += made.encrypt(waiting)
             else:
-                message = f"cannot reach {self._upstream}: {_reason(made)}"
+                message = f"cannot reach {self._upstream}: {reason(made)}"
                 self._tell(message)
                 pair.refuse(504 if isinstance(made, TimeoutError) else 502, message)
             self._serve(pair, pair.line, 0)
@@ -323,23 +378,20 @@ def _send(sock: socket.socket, data: bytes | bytearray) -> int:
         return 0
 
 
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted ({error.verify_message})"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error})"
-    return error.strerror or str(error) or type(error).__name__
-
-
 def main() -> None:
-    """Run in the process that `Proxy` started: descriptors of the listener and the channel, and the upstream."""
+    """Run in the process that `Proxy` started: descriptors of listener and channel, the upstream, the policy."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the recording process decides when it is over
     with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     listener, channel = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    policy = None
+    if len(sys.argv) > 4:
+        from ..defences import Policy
+
+        policy = Policy.parse(sys.argv[4])
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        Relay(listener, channel, Upstream.parse(sys.argv[3])).run()
+        Relay(listener, channel, Upstream.parse(sys.argv[3]), policy).run()
 
 
 if __name__ == "__main__":

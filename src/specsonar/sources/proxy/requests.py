@@ -6,6 +6,7 @@ All else passes as it is. No I/O here.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -38,15 +39,18 @@ class Requests:
     ----------
     host : value of the Host header, as the upstream expects it.
     prefix : path of the upstream that goes before every path; "" or "/...".
+    methods : is given the method of each request. Then answers are to be followed: compressed ones are not asked for,
+        and a change of protocol is refused.
 
     Attributes
     ----------
     waiting : a head has begun and is not complete.
     """
 
-    def __init__(self, host: str, prefix: str = "") -> None:
+    def __init__(self, host: str, prefix: str = "", methods: deque[bytes] | None = None) -> None:
         self._host = host.encode()
         self._prefix = prefix.rstrip("/").encode()
+        self._methods = methods
         self._held = b""
         self._left = 0
         self._step: Step = self._head
@@ -83,6 +87,8 @@ class Requests:
             if len(data) < len(_HTTP2):
                 return b"", data
             self._step = self._raw
+            if self._methods is not None:
+                raise BadRequestError(505, "HTTP/2 cannot be hidden here; use HTTP/1.1")
             return data, b""
         found = _END.search(data)
         if not found or found.end() > MOST_HEAD:
@@ -109,6 +115,8 @@ class Requests:
             name = name.lower()
             if colon and name == b"host":
                 lines[index] = text[:5] + b" " + self._host + (b"\r" if text.endswith(b"\r") else b"")
+            if colon and name == b"accept-encoding" and self._methods is not None:
+                lines[index] = text[:16] + b" identity" + (b"\r" if text.endswith(b"\r") else b"")
             if colon and name in told and name in (b"content-length", b"transfer-encoding", b"host"):
                 raise BadRequestError(400, f"two {name.decode()} headers")
             if colon:
@@ -116,6 +124,10 @@ class Requests:
         if b"host" not in told:
             lines.insert(1, b"Host: " + self._host + b"\r")
         self._step = self._body(told)
+        if self._methods is not None:
+            if self._step == self._upgraded:
+                raise BadRequestError(501, "a WebSocket cannot be hidden here; only HTTP streams can")
+            self._methods.append(method)
         return b"\n".join(lines)
 
     def _body(self, told: dict[bytes, bytes]) -> Step:

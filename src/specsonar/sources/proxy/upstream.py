@@ -157,6 +157,15 @@ class Session:
         return self._out.read()
 
 
+def reason(error: OSError) -> str:
+    """Why the upstream cannot be reached, in a few words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or error})"
+    return error.strerror or str(error) or type(error).__name__
+
+
 def context_of(upstream: Upstream) -> ssl.SSLContext | None:
     """Verified TLS with HTTP/1.1 inside, or None where the upstream speaks none."""
     if not upstream.tls:

@@ -1,38 +1,19 @@
-"""Events leave at absolute times: an event loop whose timers are exact to microseconds, and the true send times.
-
-asyncio on Linux waits in epoll, whose timeout is a whole number of milliseconds, rounded up: a timer is up to a
-millisecond late, which is most of what there is to see. `select` takes microseconds, and an epoll descriptor can be
-selected on like any other.
-"""
+"""Events leave at absolute times: an event loop whose timers are exact to microseconds, and the true send times."""
 
 from __future__ import annotations
 
 import asyncio
-import select
-import selectors
 import time
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-if hasattr(selectors, "EpollSelector"):
+from ..precise import Selector
 
-    class _Exact(selectors.EpollSelector):
-        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-            if timeout is not None and timeout > 0:
-                select.select((self.fileno(),), (), (), timeout)
-                timeout = 0
-            return super().select(timeout)
 
-    def new_loop() -> asyncio.AbstractEventLoop:
-        """An event loop whose timers are not rounded up to milliseconds."""
-        return asyncio.SelectorEventLoop(_Exact())
-
-else:  # kqueue and Windows' select take fractions of a millisecond as they are
-
-    def new_loop() -> asyncio.AbstractEventLoop:
-        """An event loop whose timers are not rounded up to milliseconds."""
-        return asyncio.SelectorEventLoop()
+def new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop whose timers are not rounded up to milliseconds."""
+    return asyncio.SelectorEventLoop(Selector())
 
 
 async def until(due_ns: int) -> None:

@@ -1,0 +1,29 @@
+"""The type of options that name a way to hide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import SpecsonarError
+
+# Generic in newer versions of click only; older ones cannot subscript it.
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType
+
+
+class Defence(ParamType):
+    """What a server does to hide, as `Policy.parse` reads it."""
+
+    name = "policy"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from ..sources.defences import Policy
+
+        try:
+            return Policy.parse(value) if isinstance(value, str) else value
+        except SpecsonarError as error:
+            self.fail(f"{error.message}; {error.hint}", param, ctx)
