@@ -24,7 +24,7 @@ from .runs import ELSEWHERE
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-PRUNE = 1e-9
+PRUNE = 1e-7
 """Cells with less than this share of the probability leave the window at its edges."""
 
 
