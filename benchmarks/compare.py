@@ -92,6 +92,14 @@ class Row:
     most: float | None = None
     least: float | None = None
 
+    def asked(self, share: float) -> tuple[str, bool]:
+        """What is asked for, "" where nothing is, and whether `share` is so."""
+        if self.most is not None:
+            return f"<= {self.most:.0%}", share <= self.most
+        if self.least is not None:
+            return f">= {self.least:.0%}", share >= self.least
+        return "", True
+
 
 ROWS = (
     Row('A/A: "changed" said of acceptance or step', "same", lambda v: CHANGED in v, most=0.05),
@@ -123,8 +131,7 @@ def table(world: str, pairs: Sequence[Pair]) -> Iterator[str]:
         share = yes / n
         p = min(max(share, 1e-9), 1 - 1e-9)
         low, high = intervals.share(p, sqrt(p * (1 - p) / n), 0.95)
-        asked = f"<= {row.most:.0%}" if row.most is not None else f">= {row.least:.0%}" if row.least else ""
-        right = (row.most is None or share <= row.most) and (row.least is None or share >= row.least)
+        asked, right = row.asked(share)
         holds = ("yes" if right else "NO") if asked else ""
         cells = (row.text, f"{yes}/{n}", f"{share:.1%}", f"{low:.1%} to {high:.1%}", asked, holds)
         yield f"| {' | '.join(cells)} |"
@@ -133,8 +140,8 @@ def table(world: str, pairs: Sequence[Pair]) -> Iterator[str]:
 
 HEAD = """# How often `compare` is right
 
-`python benchmarks/compare.py --jobs 2 -o benchmarks/results/compare.md`. Pairs are independent: every recording serves one
-of them. H0 is the service of D with counted events; in D only times are seen.
+`python benchmarks/compare.py --jobs 2 -o benchmarks/results/compare.md`. Pairs are independent: every recording serves
+one of them. H0 is the service of D with counted events; in D only times are seen.
 """
 
 
