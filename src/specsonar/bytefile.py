@@ -274,6 +274,9 @@ def _open(path: str | os.PathLike[str]) -> BinaryIO:
         raise InputError(f"cannot open {shown!r}: {error}") from None
 
 
+SAVE_AS_UTF8: Final = "save it as UTF-8; in PowerShell, write it with `| Set-Content -Encoding utf8 FILE`"
+
+
 def check_text(head: bytes, name: str) -> None:
     """Refuse what cannot be a text recording, by its first bytes.
 
@@ -284,7 +287,7 @@ def check_text(head: bytes, name: str) -> None:
     if not head:
         raise InputError(f"{name} is empty", "record again; nothing was written")
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise FormatError(f"{name} is UTF-16 text", "save it as UTF-8")
+        raise FormatError(f"{name} is UTF-16 text", SAVE_AS_UTF8)
     if b"\0" in head:
         raise FormatError(f"{name} is a binary file{_binary_kind(head)}", "a text recording is needed")
     try:

@@ -40,6 +40,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
             gathered.skip("a record without metrics")
         elif record.get("error") or metadata.get("was_cancelled"):
             gathered.failed += 1
+        elif is_warm_up(record):
+            continue
         elif (seconds := _seconds(told, "inter_chunk_latency")) is None:
             gathered.skip("a record without gaps")
         else:
@@ -54,6 +56,12 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
                 report=report.vllm({"speculative_decoding": record.get("spec_decode_acceptance")}, total),
             )
     return gathered.trace()
+
+
+def is_warm_up(record: Mapping[str, Any]) -> bool:
+    """Whether a record is of the phase that aiperf's own figures leave out."""
+    metadata = record.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("benchmark_phase") == "warmup"
 
 
 def _count(metrics: Mapping[str, Any], tag: str) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ..bytefile import ByteFile
 from ..trace import Trace
 from ..wire.answer import Answer, payload
+from .aiperf import is_warm_up
 from .gather import Gathered
 from .refusals import refuse_gaps
 from .sniff import has
@@ -23,7 +24,7 @@ def sniff(head: bytes) -> float:
 
 
 def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:
-    """Read each record as an answer.
+    """Read each record as an answer; those of the warm-up and failed ones are left out.
 
     Raises
     ------
@@ -35,6 +36,8 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         responses = record.get("responses")
         if record.get("error"):
             gathered.failed += 1
+        elif is_warm_up(record):
+            continue
         elif isinstance(responses, list):
             gathered.add_answer(_answer(record, responses))
         else:

@@ -27,6 +27,8 @@ Choose = Callable[[list[str]], Iterable[str]]
 
 _SEPARATORS: Final = (",", "\t", ";")
 _NUMERIC: Final = b"[-0123456789"
+_NUMBER: Final = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?")
+_DECIMAL_COMMA: Final = re.compile(r"(?<=\d),(?=\d+\s*\Z)")
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:]', re.DOTALL)
 _MOST_NAMES: Final = 64
 _FIRST_RECORD: Final = 1 << 13
@@ -38,14 +40,14 @@ def kind(head: bytes) -> str | None:
         return PARQUET
     if head.lstrip().startswith((b"[", b"{")):
         return JSON
-    return CSV if b"\0" not in head and len(_csv_names(head)) > 1 else None
+    return CSV if b"\0" not in head and len(first_row(head)[1]) > 1 else None
 
 
 def names(head: bytes) -> list[str]:
     """Names of the columns, as far as the first bytes tell; those of Parquet stand at its end."""
     match kind(head):
         case "CSV":
-            return _csv_names(head)
+            return first_row(head)[1]
         case "JSON":
             return _json_names(head)
     return []
@@ -81,26 +83,32 @@ def read(source: ByteFile, choose: Choose) -> Columns:
     return columns
 
 
-def _csv_names(head: bytes) -> list[str]:
+def first_row(head: bytes) -> tuple[str, list[str]]:
+    """The separator of a CSV file, and the cells of its first row; none where nothing separates them."""
     lines = (line.strip() for line in head.lstrip().splitlines())
     first = next((line for line in lines if line and not line.startswith(b"#")), b"").decode(errors="replace")
     separator = max(_SEPARATORS, key=first.count)
-    return [cell.strip() for cell in next(csv.reader([first], delimiter=separator), [])] if separator in first else []
+    cells = next(csv.reader([first], delimiter=separator), []) if separator in first else []
+    return separator, [cell.strip() for cell in cells]
 
 
 def _csv_rows(source: ByteFile) -> tuple[Iterator[list[str]], list[str]]:
-    found = _csv_names(source.head())
-    first = source.head().lstrip().decode(errors="replace").splitlines()
-    heading = next(line for line in first if line.strip() and not line.startswith("#"))
-    separator = max(_SEPARATORS, key=heading.count)
+    """All rows, and the names of the columns; without a heading these are 1, 2, 3..."""
+    separator, found = first_row(source.head())
+    unnamed = all(_NUMBER.fullmatch(cell) for cell in found)
     lines = (line for block in source.blocks() for line in io.StringIO(block.decode(errors="replace"), newline=""))
     kept = (line for line in lines if line.strip() and not line.startswith("#"))
-    return islice(_csv_parsed(source, kept, separator), 1, None), found
+    rows = _csv_parsed(source, kept, separator)
+    return (rows, [str(n + 1) for n in range(len(found))]) if unnamed else (islice(rows, 1, None), found)
 
 
 def _csv_parsed(source: ByteFile, lines: Iterator[str], separator: str) -> Iterator[list[str]]:
+    rows = csv.reader(lines, delimiter=separator)
     try:
-        yield from csv.reader(lines, delimiter=separator)
+        if separator == ",":
+            yield from rows
+        else:  # spreadsheets of many countries write decimal commas
+            yield from ([_DECIMAL_COMMA.sub(".", cell) for cell in row] for row in rows)
     except csv.Error as error:
         raise FormatError(f"{source.name} cannot be read as CSV: {error}", "check its quotation marks") from None
 

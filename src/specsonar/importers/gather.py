@@ -235,11 +235,11 @@ class Gathered:
         if self.made_up:
             of = f"{self.made_up} of {self.made_up + len(self.streams)} requests"
             notes.append(finding("I012", f"{name}: the times of {of} are spread evenly, not measured"))
-            meta = meta if self.streams else {HOLDS: {}} | meta
         if self.bad:
             notes.append(finding("I004", f"{name}: {self.bad} left out, the first is {self.first_bad}"))
         if self._fell:
             notes.append(finding("I003", f"{name}: {self._fell} times were earlier than the one before"))
         if self._seen > self._kept:
             notes.append(finding("I013", f"{name}: the first {self._kept:,} of {self._seen:,} events were kept"))
+        meta = meta if self.streams else {HOLDS: {}} | meta
         return Trace(tuple(self.streams), {k: v for k, v in meta.items() if v is not None}, tuple(notes))

@@ -202,7 +202,9 @@ def _complaint(name: str, text: bytes, lines_before: int, *, skip: int) -> Input
             return InputError(f"{where} is {shown!r}, too large a number", "remove or repair that line")
         if len(cells) > 2:
             return InputError(
-                f"{where} has {len(cells)} columns", "a time and, at most, a token count are expected on a line"
+                f"{where} has {len(cells)} columns",
+                "a time and, at most, a token count are expected on a line; of a table, name the columns (or give their"
+                " numbers): --columns time=NAME",
             )
         if len(cells) == 2 and not re.fullmatch(rb"-1|\+?\d{1,15}(?:\.0*)?", cells[1]):
             return InputError(

@@ -11,6 +11,9 @@ from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import Trace
 
+_REASONS: Final = ("I010", "I012", "I007", "I004", "I001")
+"""Findings that say why a file has no stream, the surest first."""
+
 HOLDS: Final = "holds"
 """Key of a Trace's `meta` for what a file without arrival times holds instead."""
 
@@ -47,7 +50,9 @@ def refuse_without_times(trace: Trace) -> None:
     """
     if trace.streams or HOLDS not in trace.meta:
         return
-    reason = next(f for f in trace.findings if f.code in ("I010", "I012"))
+    reason = next((f for code in _REASONS for f in trace.findings if f.code == code), None)
+    if reason is None:
+        return
     held = "; ".join(f"{key} {_shown(value)}" for key, value in (trace.meta[HOLDS] | _said(trace)).items())
     raise InputError(f"{reason.message}" + (f" (it holds: {held})" if held else ""), reason.hint)
 

@@ -70,7 +70,8 @@ def sniff(head: bytes) -> float:
     if not any(one is not None and one.role == TIME for one in known):
         return 0.0
     plain = len(known) == 2 and known[0] == Heading(TIME, None, False) and known[1] is not None
-    return 0.4 if plain and kind == tables.CSV else 0.6  # plain text reads times and tokens as well
+    # plain text reads times and tokens as well, but no decimal commas
+    return 0.4 if plain and kind == tables.CSV and tables.first_row(head)[0] != ";" else 0.6
 
 
 def heading(name: str) -> Heading | None:
@@ -164,6 +165,8 @@ def _numbers(name: str, column: list[Any], *, from_first: bool) -> tuple[Floats,
     if not column:
         raise InputError(f"{name} has no rows", "record again; nothing was written")
     dated = isinstance(column[0], tables.Nanoseconds) or iso_ns(column[0]) is not None
+    if dated and not from_first:
+        raise UsageError(f"--gaps is for numbers, and {name} has points in time")
     cells = [(_iso(v) if dated else str(v)).strip().encode() for v in column]
     try:
         values: Floats | None = relative(cells, cells[0] if from_first else b"0")
@@ -172,7 +175,10 @@ def _numbers(name: str, column: list[Any], *, from_first: bool) -> tuple[Floats,
     if values is not None and np.isfinite(values).all():
         return values, "ns" if dated else None
     bad = int(np.argmin([_is_number(c) for c in cells] if values is None else np.isfinite(values)))
-    raise InputError(f"row {bad + 1} of {name} has {str(column[bad])[:40]!r} for a time", "remove or repair that row")
+    raise InputError(
+        f"row {bad + 1} of {name} has {str(column[bad])[:40]!r} for a time",
+        "a time is a number, or date and time as ISO 8601 writes them; repair or remove that row",
+    )
 
 
 def _iso(value: Any) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ..bytefile import SAVE_AS_UTF8
 from ..errors import FormatError
 from .sniff import missing
 from .values import decoded
@@ -34,7 +35,7 @@ def refusal(head: bytes, name: str, formats: Iterable[Any]) -> FormatError:
 
 def binary_refusal(error: FormatError, head: bytes, formats: Iterable[Any]) -> FormatError:
     """The same for a file that `check_text` has refused with `error`."""
-    return FormatError(error.message, _nearest(head, formats, "binary"))
+    return error if error.hint == SAVE_AS_UTF8 else FormatError(error.message, _nearest(head, formats, "binary"))
 
 
 def _nearest(head: bytes, formats: Iterable[Any], kind: str) -> str:

@@ -42,13 +42,12 @@ _NEARLY_ALL: Final = 0.9
 
 def sniff(head: bytes) -> float:
     """How much `head` looks like this format, 0 to 1; long lists may push `itls` out of it."""
-    if not has(head, ("request_throughput",)) or not missing(head, ("server_info",)):
+    some = (("request_throughput", "total_token_throughput"), ("backend", "endpoint_type"))
+    if any(len(missing(head, keys)) == 2 for keys in some) or not has(head, ()) or not missing(head, ("server_info",)):
         return 0.0
-    details = not missing(head, ("itls", "ttfts"))
-    summary = not missing(head, ("total_token_throughput",)) and (
-        not missing(head, ("endpoint_type",)) or not missing(head, ("backend",))
-    )
-    return 0.95 if summary else 0.9 if details else 0.0
+    if not missing(head, ("request_throughput", "total_token_throughput")):
+        return 0.95
+    return 0.0 if missing(head, ("itls", "ttfts")) else 0.9
 
 
 def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Trace:

@@ -73,6 +73,29 @@ def test_failed_and_unreadable_requests_are_told_apart() -> None:
     assert [s.count_source for s in trace.streams] == [TOTAL_ONLY, ONE_EACH]
 
 
+def test_where_all_requests_failed_that_is_said() -> None:
+    with pytest.raises(InputError, match="2 requests failed"):
+        load(bench([[], []], totals=[0, 0], errors=["x", "y"]))
+
+
+@pytest.mark.parametrize("rate", ["request_throughput", "total_token_throughput"])
+def test_forks_that_keep_one_rate_are_recognised(rate: str) -> None:
+    value = bench([[0.02, 0.021, 0.02]], totals=[9])
+    assert load({key: v for key, v in value.items() if key != rate}).meta["format"] == "vLLM bench serve"
+
+
+def test_the_warm_up_of_aiperf_is_left_out() -> None:
+    metrics = {"inter_chunk_latency": {"value": [20, 21], "unit": "ms"}}
+    phases = [{"request_start_ns": 1, "request_end_ns": 2, "benchmark_phase": p} for p in ("warmup", "profiling")]
+    assert len(lines(*({"metadata": m, "metrics": metrics} for m in phases)).streams) == 1
+
+
+def test_utf16_is_told_with_its_remedy() -> None:
+    with pytest.raises(FormatError) as caught:
+        read(io.BytesIO("t,tokens\n0.1,1\n".encode("utf-16")))
+    assert "UTF-16" in caught.value.message and "UTF-8" in caught.value.hint
+
+
 def test_the_order_of_keys_and_of_runs_does_not_matter() -> None:
     first, second = bench([[0.02]], totals=[9]), bench([[0.03, 0.03]], totals=[8])
     backwards = dict(reversed(list(second.items())))

@@ -104,6 +104,25 @@ def test_columns_by_name() -> None:
     assert load("t,u\n5,10\n6,20\n", columns="time=u", unit="ms").streams[0].t_ns.tolist() == [0, 10 * MS]
 
 
+def test_columns_without_a_heading_have_numbers() -> None:
+    trace = load("0,10.5,2\n1,20,1\n0,30.5,1\n", columns="time=2,tokens=3,stream=1", unit="ms")
+    assert [s.tokens.tolist() for s in trace.streams] == [[2, 1], [1]] and since_first(trace.streams[0]) == [0, 20]
+    with pytest.raises(InputError) as caught:
+        load("0,10.5,2\n1,20,1\n")
+    assert "--columns" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["t_ms;tokens\n10,5;2\n20;1\n30,75;1\n", "t_ms\ttokens\n10,5\t2\n20\t1\n30,75\t1\n"])
+def test_decimal_commas_where_they_part_no_columns(text: str) -> None:
+    s = one(text)
+    assert since_first(s) == [0, 9.5, 20.25] and s.tokens.tolist() == [2, 1, 1]
+
+
+def test_gaps_are_no_points_in_time() -> None:
+    with pytest.raises(UsageError, match="points in time"):
+        load("t,tokens\n2026-03-01T12:00:00Z,1\n2026-03-01T12:00:01Z,1\n", gaps=True)
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [("time", "cannot be read at 'time'"), ("when=b", "'when=b'"), ("time=z", "no column 'z'"), ("time=", "'time='")],
