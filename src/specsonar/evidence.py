@@ -119,7 +119,7 @@ def phases(fit: LayerFit | None, arrays: Sequence[Arrays]) -> Histogram | None:
     counts, _ = np.histogram(np.concatenate(folded), edges)
     fitted = None
     if fit.layer == INDEPENDENT_LAYER and _keeps_time(fit):
-        fitted = tuple((_wrapped(edges, fit.jitter_s, step) * counts.sum()).tolist())
+        fitted = tuple((_wrapped(edges, fit, step) * counts.sum()).tolist())
     return Histogram(tuple((edges * 1e3).tolist()), tuple(counts.astype(np.float64).tolist()), fitted)
 
 
@@ -127,13 +127,14 @@ def _keeps_time(fit: LayerFit) -> bool:
     return fit.step_sd <= 0
 
 
-def _wrapped(edges: FloatArray, sigma: float, step: float) -> FloatArray:
-    """Probability of each bar under a normal delay folded at the step."""
-    # imported where it is used: half a second that most recordings never need
-    from scipy.special import ndtr
-
-    turns = np.arange(-3, 4)[:, None] * step
-    return np.asarray(np.diff(ndtr((edges + turns) / max(sigma, 1e-9))).sum(0), np.float64)
+def _wrapped(edges: FloatArray, fit: LayerFit, step: float) -> FloatArray:
+    """Probability of each bar under the delay's law folded at the step, around its mean direction as the events are."""
+    u = np.linspace(-6.0, 30.0, 7_201)
+    mass = fit.delay_law.density(u)
+    delay = max(fit.jitter_s, 1e-9) * u
+    middle = float(np.angle((mass * np.exp(2j * np.pi * delay / step)).sum())) * step / (2 * np.pi)
+    folded = np.mod(delay - middle + 0.5 * step, step) - 0.5 * step
+    return np.asarray(np.histogram(folded, edges, weights=mass / mass.sum())[0], np.float64)
 
 
 def arrivals(fit: LayerFit | None, arrays: Sequence[Arrays]) -> tuple[Arrivals, ...]:

@@ -14,13 +14,17 @@ from specsonar.models.comb_search import evidence
 from specsonar.stats import comb, period
 from specsonar.stats.bursts import mean_burst, pmf
 from specsonar.stats.combfit import Comb, Problem
+from specsonar.stats.delays import EXPONENTIAL_KIND, LOGNORMAL_KIND, NORMAL, NOWHERE, DelayLaw, log_density
 from specsonar.stats.result import Arrays
 from specsonar.stats.track import track
 
 HAZARDS = np.array([0.7, 0.5])
 
 
-def enumerate_loglik(t, steps, sigma, weights):
+LAWS = [NORMAL, DelayLaw(LOGNORMAL_KIND, 0.5), DelayLaw(LOGNORMAL_KIND, 1.1), DelayLaw(EXPONENTIAL_KIND, 0.1)]
+
+
+def enumerate_loglik(t, steps, sigma, weights, law=NORMAL):
     """Sum over every assignment of points to steps, and the expected complete steps by size."""
     m = weights.shape[1] - 1
     total, sizes = 0.0, np.zeros(m + 1)
@@ -33,27 +37,28 @@ def enumerate_loglik(t, steps, sigma, weights):
         row = {first: 1, last: 2}
         w = math.prod(weights[row.get(r, 0), n[r]] for r in range(first, last + 1))
         for i, r in enumerate(z):
-            w *= math.exp(-0.5 * ((t[i] - steps[r]) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+            w *= law.density((t[i] - steps[r]) / sigma) / sigma
         total += w
         for r in range(first + 1, last):
             sizes[n[r]] += w
     return math.log(total), sizes / total
 
 
-def sweep(t, steps, sigma, weights, *, reach=80.0, prune=0.0):
+def sweep(t, steps, sigma, weights, *, reach=80.0, prune=0.0, law=NORMAL):
     bits = int(weights.shape[1] - 1).bit_length()
-    graph = comb.build(t, steps, sigma, weights, reach, prune, bits)
-    return comb.sweep(t, steps, sigma, weights, bits, *graph)
+    graph = comb.build(t, steps, sigma, weights, reach, prune, bits, law.kind, law.shape)
+    return comb.sweep(t, steps, sigma, weights, bits, law.kind, law.shape, *graph)
 
 
 @pytest.mark.parametrize("sigma", [0.001, 0.005, 0.012])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_sweep_equals_enumeration(sigma, seed):
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_the_sweep_equals_enumeration(sigma, seed, law):
     rng = np.random.default_rng(seed)
-    t, steps = np.sort(rng.uniform(0, 0.06, 7)), np.arange(4) * 0.02
+    t, steps = np.sort(rng.uniform(0, 0.06, 6)), np.arange(4) * 0.02 - 0.005
     weights = comb.step_weights(pmf(HAZARDS))
-    loglik, sizes = enumerate_loglik(t, steps, sigma, weights)
-    got = sweep(t, steps, sigma, weights)
+    loglik, sizes = enumerate_loglik(t, steps, sigma, weights, law)
+    got = sweep(t, steps, sigma, weights, reach=700.0, law=law)
     assert got[0] == pytest.approx(loglik, abs=1e-9)
     np.testing.assert_allclose(got[2].sum(0), sizes, atol=1e-9)
     assert got[1][:, 0].sum() == pytest.approx(len(t))  # every token belongs to one step
@@ -77,6 +82,65 @@ def record(seed, n=200, sigma=0.004, step=0.02, hazards=(0.8, 0.8, 0.8), wander=
     at = np.repeat(np.cumsum(rng.normal(step, wander, n)), sizes)[:n]
     t = np.sort(np.append(at, 0.0) + sigma * rng.standard_normal(n + 1))
     return Arrays(t - t[0])
+
+
+@pytest.mark.parametrize("law", LAWS[1:], ids=str)
+def test_a_delay_law_has_mean_zero_and_spread_one(law):
+    from scipy.integrate import quad
+
+    def moment(k):
+        parts = [(-6.0, -1.0), (-1.0, 0.0), (0.0, 8.0), (8.0, 200.0)]
+        return sum(quad(lambda u: u**k * law.density(u), *ends, limit=300, epsabs=1e-9)[0] for ends in parts)
+
+    assert moment(0) == pytest.approx(1.0, abs=1e-4)
+    assert moment(1) == pytest.approx(0.0, abs=1e-3)
+    assert moment(2) == pytest.approx(1.0, abs=5e-3)
+    drawn = law.sample(200_000, np.random.default_rng(1))
+    assert drawn.mean() == pytest.approx(0.0, abs=0.012) and drawn.std() == pytest.approx(1.0, abs=0.05)
+    median, width = law.core()
+    assert np.mean(drawn < median) == pytest.approx(0.5, abs=0.006)
+    assert 1 / law.density(median) == pytest.approx(width, rel=1e-3)
+
+
+@pytest.mark.parametrize("law", LAWS[1:], ids=str)
+def test_the_pull_is_minus_the_slope_of_the_log_density(law):
+    for u in (-5.0, -0.8, -0.3, 0.0, 1.0, 6.0):
+        value, pull = log_density(u, law.kind, law.shape)
+        ends = [log_density(u + e, law.kind, law.shape)[0] for e in (1e-6, -1e-6)]
+        if value > NOWHERE:
+            assert pull == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("draw", "kind"),
+    [
+        (lambda rng, n: rng.normal(0, 1, n), 0),
+        (lambda rng, n: rng.exponential(1, n), EXPONENTIAL_KIND),
+        (lambda rng, n: (np.exp(rng.normal(0, 1, n)) - 1.65) / 2.16, LOGNORMAL_KIND),
+    ],
+    ids=["normal", "exponential", "log-normal"],
+)
+def test_the_shape_of_the_delays_is_found(draw, kind):
+    rng = np.random.default_rng(3)
+    sizes = 1 + np.array([np.argmin(np.append(rng.random(3) < 0.8, False)) for _ in range(200)])
+    t = np.sort(np.repeat(np.arange(200) * 0.02, sizes) + 0.006 * draw(rng, sizes.sum()))
+    fit = independent.fit([Arrays(t - t[0])])
+    assert (fit.max_burst, fit.delay_law.kind) == (4, kind)
+    assert fit.jitter_s == pytest.approx(0.006, rel=0.25)
+
+
+def test_the_gradient_is_the_derivative_under_a_skewed_law():
+    t = record(5).t[1:]
+    problem = Problem([t], 1e-5)
+    at = Comb(np.array([0.7, 0.75, 0.6]), 0.007, 0.02001, np.array([period.phase(t, 0.02001)]), LAWS[1])
+    problem.build(at)
+    shared, phase = problem.gradient(at, problem.expect(at), common=False)
+    for j, h in enumerate([1e-5, 1e-5, 1e-5, 1e-6, 1e-10]):
+        e = h * np.eye(5)[j]
+        up, down = (problem.expect(problem.moved(at, x, 0.0, common=False)).loglik for x in (e, -e))
+        assert (up - down) / (2 * h) == pytest.approx(shared[j], rel=1e-3, abs=1e-2)
+    up, down = (problem.expect(replace(at, phase=at.phase + d)).loglik for d in (1e-8, -1e-8))
+    assert (up - down) / 2e-8 == pytest.approx(phase[0], rel=1e-3)
 
 
 def test_the_gradient_is_the_derivative():

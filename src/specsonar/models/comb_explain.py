@@ -67,5 +67,5 @@ def _gap_laws(fit: LayerFit) -> float:
 def _explanation(model: str, fit: LayerFit, loglik: float, penalty: float) -> Explanation:
     return Explanation(
         model, INDEPENDENT_LAYER, loglik, _gap_laws(fit), fit, penalty=penalty,
-        draw=lambda n, rng: draw.independent(fit.hazards, fit.step_s, fit.step_sd, fit.jitter_s, n, rng),
+        draw=lambda n, rng: draw.independent(fit, n, rng),
     )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..stats.bursts import mean_burst, mean_slope
 from ..stats.combfit import Comb
+from ..stats.delays import NORMAL
 from ..stats.result import LayerFit
 from .comb_search import alpha_for_mean
 
@@ -177,4 +178,5 @@ def record(
         parameters=m - 1 + others,
         loglik=laws.free_ll[m],
         extra=extra,
+        delay_law=at.law if isinstance(at, Comb) else NORMAL,
     )

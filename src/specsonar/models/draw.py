@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from ..stats.bursts import pmf
 from ..stats.gaplaw import GapLaw
+from ..stats.result import LayerFit
 from .late import Grid, Parameters
 
 FloatArray = npt.NDArray[np.float64]
@@ -56,12 +57,10 @@ def late(p: Parameters, grid: Grid, tokens: int, rng: np.random.Generator) -> Fl
     return np.concatenate(([0.0], arrival)) if arrival[0] > 0 else arrival
 
 
-def independent(
-    hazards: FloatArray, step: float, step_sd: float, sigma: float, tokens: int, rng: np.random.Generator
-) -> FloatArray:
-    """Sorted event times with a delay of its own for each token, seconds; `hazards` of shape (M-1,)."""
-    sizes = bursts(hazards, tokens, rng)
-    ends = np.cumsum(np.maximum(step + step_sd * rng.standard_normal(sizes.size), 0.05 * step))
+def independent(fit: LayerFit, tokens: int, rng: np.random.Generator) -> FloatArray:
+    """Sorted event times with a delay of its own for each token, seconds."""
+    sizes = bursts(fit.hazards, tokens, rng)
+    ends = np.cumsum(np.maximum(fit.step_s + fit.step_sd * rng.standard_normal(sizes.size), 0.05 * fit.step_s))
     ready = np.repeat(ends, sizes)
-    times: FloatArray = np.sort(ready + sigma * rng.standard_normal(ready.size))
+    times: FloatArray = np.sort(ready + fit.jitter_s * fit.delay_law.sample(ready.size, rng))
     return np.asarray(times - times[0])

@@ -1,7 +1,8 @@
 """Independent delays: every token crosses on its own and overtakes others, so that only the comb of step times is left.
 
-Steps at T_r send B_r tokens each; a token arrives at T_r + D, D ~ N(0, sigma); the arrivals are seen sorted. The
-clock is exact (T_r = T_0 + r step; `stats.comb`) or drifts (T_r = T_{r-1} + S_r; `stats.track`), whichever is likelier.
+Steps at T_r send B_r tokens each; a token arrives at T_r + D, where D has mean 0 and spread sigma, and is normal or, on
+an exact clock, skewed (`stats.delays`), whichever is likelier; the arrivals are seen sorted. The clock is exact
+(T_r = T_0 + r step; `stats.comb`) or drifts (T_r = T_{r-1} + S_r; `stats.track`), whichever is likelier.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from ..stats import period
 from ..stats.combfit import Comb, Problem
 from ..stats.result import Arrays, LayerFit
-from . import drifting
+from . import comb_delays, drifting
 from .comb_laws import Drift, Laws, choose, record
 from .comb_search import evidence, margin, search
 
@@ -109,6 +110,8 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
 
 
 def _exact(times: Sequence[FloatArray], floor: float, largest: int, start: Comb, *, rough: bool) -> Laws[Comb]:
+    if not rough:
+        start = comb_delays.likeliest(times, floor, start)
     wide = Problem(times, floor, rough=True)
     wide.build(start)
     counts = np.zeros(len(start.hazards) + 2)
@@ -159,7 +162,7 @@ def _exact_record(problem: Problem, laws: Laws[Comb], extra: dict[str, float]) -
         rows = size[size[:, 1:].sum(1) > 0.5]
         bursts.append(rows[:, 1:].argmax(1).astype(np.int64) + 1)
     extra = {**extra, "needed_tokens": period.needed_tokens(at.sigma / at.step)}
-    return record(laws, free_cov, one_cov, counts, tuple(bursts), 2 + len(problem.times), extra)
+    return record(laws, free_cov, one_cov, counts, tuple(bursts), 2 + at.law.skewed + len(problem.times), extra)
 
 
 def _drift_record(times: Sequence[FloatArray], floor: float, laws: Laws[Drift], extra: dict[str, float]) -> LayerFit:

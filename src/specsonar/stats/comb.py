@@ -1,10 +1,10 @@
 """Unordered tokens on a comb of steps: the exact likelihood, by a sweep over the points in time.
 
-Step r stands at time T_r and sends B_r tokens, B_r ~ P on 1..M; each token arrives at T_r + D, D ~ N(0, sigma)
-independent of all others, and only the sorted arrivals t_1 <= ... <= t_n are seen. Summing over every assignment z
-of points to steps,
+Step r stands at time T_r and sends B_r tokens, B_r ~ P on 1..M; each token arrives at T_r + D, D independent of all
+others with mean 0, standard deviation sigma and density f (`delays`), and only the sorted arrivals t_1 <= ... <= t_n
+are seen. Summing over every assignment z of points to steps,
 
-    p(t) = sum_z  prod_i N(t_i; T_z(i), sigma)  prod_r P(n_r) n_r!,      n_r = #{i: z(i) = r},
+    p(t) = sum_z  prod_i f(t_i - T_z(i))  prod_r P(n_r) n_r!,      n_r = #{i: z(i) = r},
 
 because n_r! orders of one step's tokens lead to the same sorted points. The sum is a sweep: points in time order,
 state = how many tokens each reachable step has taken so far; a point adds one token to one reachable step, a step
@@ -25,6 +25,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
+from .delays import NOWHERE, log_density
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -53,23 +55,28 @@ def step_weights(probabilities: FloatArray) -> FloatArray:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def reachable(t: FloatArray, steps: FloatArray, sigma: float, reach: float, width: int) -> tuple[IntArray, IntArray]:
+def reachable(
+    t: FloatArray, steps: FloatArray, sigma: float, reach: float, width: int, kind: int, shape: float
+) -> tuple[IntArray, IntArray]:
     """First and last step that each point can belong to; shapes (n,), both non-decreasing.
 
-    Step r is in reach of point t when (t - T_r)^2 <= d^2 + 2 reach sigma^2, d the distance to the nearest step: what is
-    left out is e^-reach less likely than the nearest step.
+    Left out are steps from which the point is e^-reach less likely than from the likeliest step.
     """
     n, r = len(t), len(steps)
     lo, hi = np.empty(n, np.int64), np.empty(n, np.int64)
     a, b, near = 0, 0, 0
     for i in range(n):
-        while near + 1 < r and abs(steps[near + 1] - t[i]) <= abs(steps[near] - t[i]):
+        best = log_density((t[i] - steps[near]) / sigma, kind, shape)[0]
+        while near + 1 < r:
+            after = log_density((t[i] - steps[near + 1]) / sigma, kind, shape)[0]
+            if after < best:
+                break
+            best = after
             near += 1
-        radius = math.sqrt((steps[near] - t[i]) ** 2 + 2 * reach * sigma * sigma)
-        while a < near and t[i] - steps[a] > radius:
+        while a < near and log_density((t[i] - steps[a]) / sigma, kind, shape)[0] < best - reach:
             a += 1
         b = max(b, near)
-        while b + 1 < r and steps[b + 1] - t[i] <= radius:
+        while b + 1 < r and log_density((t[i] - steps[b + 1]) / sigma, kind, shape)[0] >= best - reach:
             b += 1
         lo[i] = a
         hi[i] = max(min(b, a + width - 1), near)
@@ -110,6 +117,8 @@ def build(
     reach: float,
     prune: float,
     bits: int,
+    kind: int,
+    shape: float,
 ) -> tuple[IntArray, IntArray, IntArray, npt.NDArray[np.int32], IntArray, IntArray]:
     """The pruned graph of states for points `t`, shape (n,), and step times `steps`, shape (R,), both sorted.
 
@@ -118,7 +127,7 @@ def build(
     point when that point reaches the lowest open step; the last layer holds the final states.
     """
     m = weights.shape[1] - 1
-    lo, hi = reachable(t, steps, sigma, reach, min(60 // bits, WIDE))
+    lo, hi = reachable(t, steps, sigma, reach, min(60 // bits, WIDE), kind, shape)
     n = len(t)
     mask = (1 << bits) - 1
     layers = n + lo[n - 1] - lo[0] + 1
@@ -149,11 +158,12 @@ def build(
                 grown[x] = edges[x]
             edges = grown
         if takes:
-            best = 1e300
+            best = NOWHERE
             for k in range(width):
-                best = min(best, (t[i] - steps[low + k]) ** 2)
+                phi[k] = log_density((t[i] - steps[low + k]) / sigma, kind, shape)[0]
+                best = max(best, phi[k])
             for k in range(width):
-                phi[k] = math.exp(-0.5 * ((t[i] - steps[low + k]) ** 2 - best) / (sigma * sigma))
+                phi[k] = math.exp(phi[k] - best)
         made = 0
         total = 0.0
         e = e0
@@ -240,6 +250,8 @@ def sweep(
     sigma: float,
     weights: FloatArray,
     bits: int,
+    kind: int,
+    shape: float,
     lo: IntArray,
     hi: IntArray,
     node_off: IntArray,
@@ -249,9 +261,10 @@ def sweep(
 ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
     """Log-likelihood and expectations given the data, on the graph of `build`.
 
-    Returns log p(t) in nats; moments, shape (R, 3): expected number of tokens of each step, sum of their delays, sum
-    of squared delays; sizes, shape (R, M+1): P(step r is complete and has n tokens | t); ends, shape (2, M+1): the same
-    for the first and for the last step (which `sizes` leaves out).
+    Returns log p(t) in nats; moments, shape (R, 3): expected number of tokens of each step, sum of their pulls, sum of
+    delay times pull; sizes, shape (R, M+1): P(step r is complete and has n tokens | t); ends, shape (2, M+1): the same
+    for the first and for the last step (which `sizes` leaves out). The pull of a delay d = sigma u is -sigma times the
+    derivative of log f at u: d itself under the normal law.
     """
     m = weights.shape[1] - 1
     n, layers = len(t), len(node_off) - 1
@@ -260,15 +273,17 @@ def sweep(
     scale = np.ones(layers, np.float64)
     took = np.zeros(layers, np.bool_)
     forward[0] = 1.0
-    phi = np.empty((n, WIDE), np.float64)
-    loglik = -n * math.log(sigma * math.sqrt(2 * math.pi))
+    phi, pull = np.empty((n, WIDE), np.float64), np.empty((n, WIDE), np.float64)
+    loglik = -n * math.log(sigma)
     for i in range(n):
-        best = 1e300
-        for k in range(lo[i], hi[i] + 1):
-            best = min(best, (t[i] - steps[k]) ** 2)
-        loglik -= 0.5 * best / (sigma * sigma)
-        for k in range(lo[i], hi[i] + 1):
-            phi[i, k - lo[i]] = math.exp(-0.5 * ((t[i] - steps[k]) ** 2 - best) / (sigma * sigma))
+        best = NOWHERE
+        for k in range(hi[i] - lo[i] + 1):
+            phi[i, k], slope = log_density((t[i] - steps[lo[i] + k]) / sigma, kind, shape)
+            pull[i, k] = sigma * slope
+            best = max(best, phi[i, k])
+        loglik += best
+        for k in range(hi[i] - lo[i] + 1):
+            phi[i, k] = math.exp(phi[i, k] - best)
     i, low = 0, lo[0]
     for layer in range(layers - 1):
         a, b, c = node_off[layer], node_off[layer + 1], node_off[layer + 2]
@@ -343,10 +358,9 @@ def sweep(
                         q = phi[i, k] * back[v]
                         s += q
                         q *= f
-                        d = t[i] - steps[low + k]
                         moments[low + k, 0] += q
-                        moments[low + k, 1] += q * d
-                        moments[low + k, 2] += q * d * d
+                        moments[low + k, 1] += q * pull[i, k]
+                        moments[low + k, 2] += q * pull[i, k] * (t[i] - steps[low + k])
                 older[u - a] = s / scale[layer + 1]
         else:
             low -= 1

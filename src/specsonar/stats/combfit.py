@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import comb
 from .bursts import pmf
+from .delays import NORMAL, DelayLaw
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -18,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True, eq=False)
 class Comb:
     """Parameters: hazards, shape (M-1,); delay spread `sigma` and `step` in seconds; `phase`, shape (streams,): time
-    of the middle step.
+    of the middle step; `law` of the delay.
 
     Step r of a stream with middle index c stands at phase + (r - c) step.
     """
@@ -27,14 +28,15 @@ class Comb:
     sigma: float
     step: float
     phase: FloatArray
+    law: DelayLaw = NORMAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
     """What the sweep says at one parameter point; sums over streams unless a shape is given.
 
-    loglik in nats. went, stopped: shape (M-1,). square: sum of squared delays. line: per stream (streams, 5), sums of
-    q, q x, q x^2, q d, q x d over tokens and steps, x = r - c, d = delay, q = posterior.
+    loglik in nats. went, stopped: shape (M-1,). square: sum of delay times pull (`comb.sweep`). line: per stream
+    (streams, 5), sums of q, q x, q x^2, q d, q x d over tokens and steps, x = r - c, d = pull, q = posterior.
     """
 
     loglik: float
@@ -72,14 +74,18 @@ class Problem:
             x = np.arange(first, last + 1)
             steps = phase + x * at.step
             self._index.append(x)
-            self._graphs.append(comb.build(t, steps, at.sigma, weights, self.reach, self.prune, self._bits))
+            self._graphs.append(
+                comb.build(t, steps, at.sigma, weights, self.reach, self.prune, self._bits, at.law.kind, at.law.shape)
+            )
 
     def sweep(self, at: Comb) -> list[tuple[float, FloatArray, FloatArray, FloatArray]]:
         """`comb.sweep` of every stream."""
         weights = comb.step_weights(pmf(at.hazards))
         out = []
         for t, phase, x, graph in zip(self.times, at.phase, self._index, self._graphs, strict=True):
-            out.append(comb.sweep(t, phase + x * at.step, at.sigma, weights, self._bits, *graph))
+            out.append(
+                comb.sweep(t, phase + x * at.step, at.sigma, weights, self._bits, at.law.kind, at.law.shape, *graph)
+            )
         return out
 
     def expect(self, at: Comb) -> Expected:
@@ -108,12 +114,14 @@ class Problem:
 
     def em(self, at: Comb, got: Expected, *, common: bool) -> Comb:
         """One EM step, closed form: counts for the hazards, weighted regression for the comb, then the residual for
-        sigma."""
+        sigma; under a skewed law, which has no such form, the hazards alone."""
         went, total = got.went, got.went + got.stopped
         if common:
             hazards = np.full(len(went), went.sum() / max(total.sum(), 1e-300)) if len(went) else went
         else:
             hazards = np.divide(went, total, out=np.full(len(went), 0.5), where=total > 1e-9)
+        if at.law.skewed:
+            return replace(at, hazards=hazards)
         q, qx, qxx, d, xd = got.line.T
         q = np.maximum(q, 1e-9)
         bend = float((qxx - qx**2 / q).sum())
@@ -123,7 +131,7 @@ class Problem:
         square = got.square - 2 * float(slope * xd.sum() + shift @ d)
         square += float((slope**2 * qxx + 2 * slope * shift * qx + shift**2 * q).sum())
         sigma = max(np.sqrt(max(square, 0.0) / self.tokens), self.floor)
-        return Comb(hazards, float(sigma), at.step + slope, at.phase + shift)
+        return replace(at, hazards=hazards, sigma=float(sigma), step=at.step + slope, phase=at.phase + shift)
 
     def gradient(self, at: Comb, got: Expected, *, common: bool) -> tuple[FloatArray, FloatArray]:
         """Score in (logit hazards..., log sigma, step) and in the phases, by Fisher's identity; phases shape
@@ -146,7 +154,7 @@ class Problem:
             logit = np.log(bounded / (1 - bounded)) + (shared[0] if common else shared[:-2])
             hazards = 1 / (1 + np.exp(-np.clip(logit, -13.8, 13.8)))
         sigma = max(at.sigma * float(np.exp(shared[-2])), self.floor)
-        return Comb(hazards, sigma, at.step + float(shared[-1]), at.phase + phase)
+        return replace(at, hazards=hazards, sigma=sigma, step=at.step + float(shared[-1]), phase=at.phase + phase)
 
     def climb(
         self,
@@ -236,14 +244,15 @@ class Problem:
         return r
 
     def _precondition(self, at: Comb, got: Expected, g: FloatArray, common: bool) -> FloatArray:
-        a, v = at.hazards, at.sigma**2
+        place, scale = at.law.information()
+        a, v = at.hazards, at.sigma**2 / place
         own = (got.went + got.stopped) * a * (1 - a)
         if common and len(a):
             own = np.array([own.sum()])
         r = np.empty_like(g)
         k = len(own)
         r[:k] = g[:k] / np.maximum(own, 1e-6)
-        r[k] = g[k] / (2 * self.tokens)
+        r[k] = g[k] / (scale * self.tokens)
         count, x, xx = got.line[:, 0], got.line[:, 1], got.line[:, 2]
         count = np.maximum(count, 1e-9)
         h = g[k + 2 :]

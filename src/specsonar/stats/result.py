@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from .delays import NORMAL, DelayLaw
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -49,6 +51,7 @@ class LayerFit:
     parameters : free parameters at max_burst, for penalties.
     loglik : log-likelihood at the optimum.
     extra : layer-specific numbers for reports (merge probability, stalls...).
+    delay_law : shape of the delivery delay's law, where the layer knows laws by name.
     begins : for each gap of all streams, the probability that a step begins after it; None where the layer hides it.
     gaps_below : distribution of the gaps, seconds -> probability, shape (n,) -> (n,); None where only a simulation of
         the explanation tells.
@@ -74,3 +77,4 @@ class LayerFit:
     extra: dict[str, float] = field(default_factory=dict)
     begins: FloatArray | None = None
     gaps_below: Callable[[FloatArray], FloatArray] | None = None
+    delay_law: DelayLaw = NORMAL
