@@ -24,7 +24,7 @@ def test_show_says_what_is_in_a_file(run):
     assert head == "servebench: 8 streams, 168 events"
     row = next(line for line in lines if "run.json:1" in line).split()
     assert row[1:6] == ["24", "48", "0.468", "63.03", "20.66"]
-    assert "clock: ticks of 0.001 ms" in done.stdout
+    assert "clock: ticks of 1 us" in done.stdout
 
 
 def test_show_as_json(run):

@@ -61,7 +61,7 @@ def _parts(found: Contents, listed: int) -> Iterator[RenderableType]:
             yield Text(f"and {len(found.streams) - listed:,} more; -v lists all", style="dim")
     if ticks := sorted({one.tick_s for one in found.streams if one.tick_s}):
         yield Text()
-        yield Text(f"clock: ticks of {' and '.join(f'{t * 1e3:.4g} ms' for t in ticks)}")
+        yield Text(f"clock: ticks of {' and '.join(map(_tick, ticks))}")
     for title, values in (("holds", found.holds), ("server says", _report(found))):
         if values:
             said = ", ".join(f"{clean(str(k)).replace('_', ' ')} {clean(_said(v))}" for k, v in values.items())
@@ -102,6 +102,12 @@ def _ms(seconds: float | None) -> str:
     from ..render.rows import NONE
 
     return NONE if seconds is None else f"{seconds * 1e3:.4g}"
+
+
+def _tick(seconds: float) -> str:
+    """A tick of a clock in the unit that needs no fraction."""
+    scale, unit = next((s, u) for s, u in ((1, "s"), (1e3, "ms"), (1e6, "us"), (1e9, "ns")) if seconds * s > 0.999)
+    return f"{seconds * scale:.4g} {unit}"
 
 
 def _said(value: object) -> str:

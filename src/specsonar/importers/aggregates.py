@@ -104,6 +104,11 @@ AGGREGATES: Final = (
         "read profile_export.jsonl or profile_export.json beside it (aiperf: --export-level records or raw)",
     ),
     Aggregate(
+        "evalscope timeline", "JSON of evalscope's workload_timeline.json (no arrival times)",
+        ("wall_start", "points", "cum_completion"), "keeps the sum of tokens when a request ended",
+        "read benchmark_data.db beside it",
+    ),
+    Aggregate(
         "Langfuse observation", "JSON of a Langfuse observation (no arrival times)",
         ("traceId", "startTime", "completionStartTime", "type"), "keeps the time of the first token only",
         wanted=(("usageDetails", "output"), ("timeToFirstToken",)), holds=_first_token,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ..bytefile import SAVE_AS_UTF8
 from ..errors import FormatError
+from .columns import first_row
 from .sniff import missing
 from .values import decoded
 
@@ -51,7 +52,9 @@ def _closeness(one: Any, head: bytes, kind: str) -> float:
     if kind == "JSON":
         return _ALIKE if "JSON" in one.LOOKS else 0.0
     # what people write by hand is nearer to an unknown text than the log of a certain tool
-    return 2 * _ALIKE if kind == "text" and one.NAME == "plain text" else _ALIKE if _kind(one) == kind else 0.0
+    return (
+        2 * _ALIKE if kind == "text" and one.NAME in ("plain text", "table") else _ALIKE if _kind(one) == kind else 0.0
+    )
 
 
 def _kind(one: Any) -> str:
@@ -69,6 +72,9 @@ def _text(text: bytes) -> tuple[str, str]:
     for pattern, looks, hint in _STARTS:
         if re.match(pattern, text, re.IGNORECASE):
             return looks, hint
+    cells = first_row(text)[1]
+    if len(cells) > 2 and all(re.fullmatch(r"[A-Za-z_][\w ()/%.-]{0,40}", cell) for cell in cells):
+        return f"a table with the columns {', '.join(cells)[:120]}", "name the one with times: --columns time=NAME"
     words = text.split(b"\n")[0][:40].decode(errors="replace").strip()
     return f"text that begins with {words!r}" if words else "a file without any text", ""
 

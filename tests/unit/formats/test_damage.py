@@ -73,6 +73,7 @@ def made() -> Iterator[tuple[str, bytes]]:
             (b"spec_decode_num_accepted_tokens_total", 120), (b"generation_tokens_total", 192),
         )
     )  # fmt: skip
+    yield "made/timeline.json", b'{"wall_start": 1.5, "points": [{"t": 0.3, "cum_completion": 40}]}'
     yield "made/otlp.json", b'{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "x", "histogram": {}}]}]}]}'
     means = b'{"avg": 1.0, "p99": 2.0, "unit": "ms"}'
     yield (

@@ -394,6 +394,12 @@ def test_an_unknown_binary_file_is_refused_with_the_binary_formats() -> None:
     assert sorted(nearest) == ["evalscope perf", "mitmproxy flows", "packet capture"]
 
 
+def test_an_unknown_table_names_its_columns() -> None:
+    with pytest.raises(FormatError) as caught:
+        read(io.BytesIO(b"level,index,ok,tpot_ms\nc=1,0,True,9.97\n"))
+    assert "columns level, index, ok, tpot_ms" in caught.value.message and "--columns" in caught.value.hint
+
+
 def test_a_summary_points_to_the_file_beside_it() -> None:
     means = {"avg": 1.0, "p99": 2.0, "unit": "ms"}
     summary = {"inter_token_latency": means, "time_to_first_token": means, "request_throughput": {"avg": 3.0}}
