@@ -11,6 +11,7 @@ from ..fingerprint import Finding
 from ..trace import NOT_SAID, TOTAL_ONLY, Stream
 from ..wire.answer import Answer
 from .gather import Gathered
+from .values import iso_ns
 
 LATEST: Final = 1 << 61
 """Nanoseconds; what lies beyond is no time."""
@@ -64,7 +65,9 @@ def say_sizes_only(gathered: Gathered, streams: int, why: str) -> None:
 
 
 def stamp_ns(value: object) -> int | None:
-    """A time in seconds, or in milliseconds since 1970, as nanoseconds; None when it is no time."""
+    """A time in seconds, in milliseconds since 1970, or as ISO 8601, as nanoseconds; None when it is no time."""
+    if isinstance(value, str):
+        return iso_ns(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if not abs(value) < LATEST:

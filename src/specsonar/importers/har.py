@@ -133,9 +133,9 @@ def _socket(entry: Mapping[str, Any], messages: list[Any]) -> list[Answer]:
 
 def message_bytes(data: object, opcode: object) -> bytes | None:
     """The bytes of a WebSocket message as browsers write it: text, or base64 when it is binary (opcode 2)."""
-    if not isinstance(data, str) or opcode not in (1, 2):
+    if not isinstance(data, str) or opcode not in (1, 2, None):
         return None
-    if opcode == 1:
+    if opcode != 2:
         return data.encode(errors="replace")
     try:
         return base64.b64decode(data, validate=True)

@@ -1,6 +1,7 @@
 """Logs of browsers and of mitmproxy."""
 
 import base64
+import datetime
 import io
 import json
 
@@ -45,20 +46,24 @@ def har(*entries):
     return loaded({"log": {"version": "1.2", "pages": [], "entries": list(entries)}})
 
 
-@pytest.mark.parametrize("scale", [1, 1000], ids=["seconds", "milliseconds"])
-def test_event_source_messages_of_a_har(scale):
-    messages = [{"time": (START + 0.02 * i) * scale, "eventName": "message", "data": payload(i)} for i in range(8)]
+def iso(seconds):
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
+
+
+@pytest.mark.parametrize("written", [float, lambda s: s * 1000, iso], ids=["seconds", "milliseconds", "ISO 8601"])
+def test_event_source_messages_of_a_har(written):
+    messages = [{"time": written(START + 0.02 * i), "eventName": "message", "data": payload(i)} for i in range(8)]
     (stream,) = har(entry(_eventSourceMessages=messages), entry(_resourceType="image", response={})).streams
     assert is_steady(stream) and stream.tokens.tolist() == [1] * 8
     assert stream.meta["route"] == "/v1/chat" and stream.meta["model"] == "mm"
     assert "secret" not in json.dumps(dict(stream.meta))
 
 
-@pytest.mark.parametrize("opcode", [1, 2])
+@pytest.mark.parametrize("opcode", [1, 2, None])
 def test_web_socket_messages_of_a_har_as_text_and_as_binary(opcode):
     def coded(value):
         text = json.dumps(value)
-        return text if opcode == 1 else base64.b64encode(text.encode()).decode()
+        return text if opcode != 2 else base64.b64encode(text.encode()).decode()
 
     messages = [{"type": "send", "time": START, "opcode": opcode, "data": coded({"type": "response.create"})}]
     messages += [{"type": "receive", "time": START + 0.02 * (i + 1), "opcode": opcode, "data": coded(m)}
