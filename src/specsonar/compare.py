@@ -5,7 +5,7 @@ tokens/s = acceptance length / step, so log ratio of rates = log ratio of length
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from math import log, log1p
 from typing import Final
@@ -72,12 +72,19 @@ def compare(
             notes.append(finding("C002", f"{name}: {side.verdict}"))
         elif side.streams < intervals.FEW_STREAMS:
             notes.append(finding("C003", f"{name}: {side.streams} stream{'' if side.streams == 1 else 's'}"))
-    sides = (base, candidate)
-    length = ratios.change("acceptance_length", sides, ratios.length_of, margin, level)
-    step = ratios.change("step_ms", sides, ratios.step_of, margin, level)
-    rate = ratios.change("tokens_per_s", sides, ratios.rate_of, margin, level)
-    first = ratios.change("first_token_ms", sides, lambda s: ratios.each_of(s, "first_token_ms"), margin, level)
-    jitter = ratios.change("jitter_ms", sides, lambda s: ratios.each_of(s, "spread_ms"), margin, level)
+    sides = ratios.sides(base, candidate)
+    if sides.alone:
+        common = f"{len(sides.pairs)} prompts were asked of both"
+        if sides.paired:
+            notes.append(finding("C004", f"{common}; {sides.alone} answers are to others"))
+        else:
+            notes.append(finding("C004", f"only {common}", severity="warning"))
+    lengths, steps = ratios.length_of(sides), ratios.step_of(sides)
+    length = ratios.change("acceptance_length", lengths, sides, margin, level)
+    step = ratios.change("step_ms", steps, sides, margin, level)
+    rate = ratios.change("tokens_per_s", ratios.rate_of(sides, lengths, steps), sides, margin, level)
+    first = ratios.change("first_token_ms", ratios.each_of(sides, "first_token_ms"), sides, margin, level)
+    jitter = ratios.change("jitter_ms", ratios.each_of(sides, "spread_ms"), sides, margin, level)
     verdict = _overall(length, step)
     needed = None
     if verdict == UNDETERMINED:
@@ -86,7 +93,7 @@ def compare(
     found = Comparison(
         verdict=verdict, sentence="", tokens_per_s=rate, acceptance_length=length, step_ms=step, first_token_ms=first,
         jitter_ms=jitter, margin=margin, needed_streams=needed,
-        needed_tokens=None if needed is None else needed * _tokens_a_stream(sides),
+        needed_tokens=None if needed is None else needed * _tokens_a_stream(base, candidate),
         findings=tuple(notes), base=base, candidate=candidate,
     )  # fmt: skip
     return replace(found, sentence=sentence.of_comparison(found), checks=tuple(_checks(found)))
@@ -135,5 +142,5 @@ def _mismatch(base: Fingerprint, candidate: Fingerprint) -> str:
     return ", ".join(unlike)
 
 
-def _tokens_a_stream(sides: Sequence[Fingerprint]) -> int:
+def _tokens_a_stream(*sides: Fingerprint) -> int:
     return round(max((s.tokens or s.events) / max(s.streams, 1) for s in sides))

@@ -354,6 +354,13 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Streams differ by their content. Intervals of a single recording do not hold what another one would say.",
         "Record at least six answers a side, better twenty.",
     ),
+    "C004": Explanation(
+        "partly other prompts", "info",
+        "Some prompts were asked on one side only. What both were asked is compared prompt by prompt, without the "
+        "rest; where that is too little, all answers are compared as they are.",
+        "A draft guesses some prompts better than others, so another mix of them looks like a change of the service.",
+        "Probe both sides alike, with as many streams and a budget that suffices for them.",
+    ),
 }  # fmt: skip
 
 

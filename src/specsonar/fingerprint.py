@@ -100,6 +100,7 @@ class StreamTotals:
     step_ms : mean time of its steps, stalls left out, milliseconds; None where steps cannot be told apart in time.
     spread_ms : how far these times scatter: their interquartile range as a normal standard deviation; or None.
     first_token_ms : from the request to the first token; None where the request was not seen.
+    question : the name of what was asked, the same wherever it is asked again; None where it is not known.
     """
 
     tokens: float
@@ -107,12 +108,13 @@ class StreamTotals:
     step_ms: float | None = None
     spread_ms: float | None = None
     first_token_ms: float | None = None
+    question: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {
             "tokens": self.tokens, "steps": self.steps, "step_ms": self.step_ms, "spread_ms": self.spread_ms,
-            "first_token_ms": self.first_token_ms,
+            "first_token_ms": self.first_token_ms, "question": self.question,
         }  # fmt: skip
 
 

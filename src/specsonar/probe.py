@@ -215,14 +215,10 @@ class _Probing:
 
         s = self.settings
         count = s.streams or (MOST_STREAMS if s.until else STREAMS)
-        if s.prompts:
-            texts = [s.prompts[number % len(s.prompts)] for number in range(count)]
-        else:
-            texts = [p.text for p in workloads.prompts(s.workloads or DEFAULT_WORKLOADS, count)]
         return [
             # one seed for all would make equal answers of equal prompts
-            Question(text, s.tokens, target.model, s.temperature, None if s.seed is None else s.seed + number)
-            for number, text in enumerate(texts)
+            Question(text, s.tokens, target.model, s.temperature, None if s.seed is None else s.seed + number, name)
+            for number, (name, text) in enumerate(workloads.named(s.workloads or DEFAULT_WORKLOADS, s.prompts, count))
         ]
 
     def _announce(self, target: Target, questions: Sequence[Question]) -> None:
@@ -247,6 +243,7 @@ class _Probing:
         from .sources.keeper import Keeper
         from .sources.live import Capture
         from .tracefile import Writer
+        from .wire.request import digest
 
         s = self.settings
         meta = {
@@ -254,7 +251,8 @@ class _Probing:
             "workload": _asked(s), "concurrency": s.concurrency,
         }  # fmt: skip
         writer = None if self.output is None else Writer(self.output, meta=meta, hide=way.secrets.hide_bytes)
-        with Keeper(writer) as keeper, httpx2.Client(**way.options) as other:
+        names = {digest(q.prompt): q.name for q in questions}
+        with Keeper(writer, questions=names) as keeper, httpx2.Client(**way.options) as other:
             counters = Counters(way.line(other, headers(target, way.key)))
             with Capture(keeper) as capture, capture.client(**way.options) as client:
                 session = Session(

@@ -53,7 +53,8 @@ def by_stream(
         mean, spread = (None, None) if steps_at is None else _times(*steps_at, a.resolution)
         if len(arrays) == 1 and mean is not None and fit is not None:
             mean = fit.step_s * 1e3
-        totals.append(StreamTotals(tokens, steps, mean, spread, first))
+        asked = one.meta.get("question")
+        totals.append(StreamTotals(tokens, steps, mean, spread, first, asked if isinstance(asked, str) else None))
     return tuple(totals)
 
 

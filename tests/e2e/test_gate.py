@@ -129,6 +129,12 @@ def test_the_plugin_in_a_project_of_its_own(server, base, tmp_path):
     assert "expected acceptance_length>=3.9: failed" in done.stdout
 
 
+def test_answers_of_a_probe_are_known_by_what_was_asked(base):
+    names = [one.question for one in side([str(base)]).by_stream]
+    assert len(set(names)) == ASKED["streams"]
+    assert [name.split()[0] for name in names] == ["prose", "code", "json", "repeat", "prose", "code"]
+
+
 def counted(seed, streams=20, **knobs):
     return simulate(replace(SERVICE, **knobs), tokens=300, streams=streams, seed=seed).without_truth()
 
@@ -174,6 +180,7 @@ def test_probes_that_ask_otherwise_are_unlike(server, tmp_path):
         words = [sys.executable, "-m", "specsonar", "probe", server.url, *asked, *more, "-o", made[name]]
         subprocess.run([str(word) for word in words], check=True, capture_output=True, timeout=60)
     plain, own, crowd = (side([str(path)]) for path in made.values())
+    assert plain.by_stream[0].question.startswith("prose ") and own.by_stream[0].question.endswith(" 1")
     with pytest.raises(InputError, match="workload 'prose code json repeat' and 'prompts "):
         compare(plain, own)
     with pytest.raises(InputError, match="concurrency 1 and 2"):

@@ -118,3 +118,75 @@ def test_the_contract(counted):
     assert made["base"]["verdict"] == SPECULATIVE
     assert made["needed"] is None
     assert made["margin"] == 0.03
+
+
+def asked(one, factor, *, seed, names, content=0.3, chance=0.02):
+    """`one` with a stream for each prompt of `names`: what a prompt does to the length and the step is the same on
+    every side, what chance does is not."""
+    rng = np.random.default_rng(seed)
+    each = []
+    for name in names:
+        ease, slow = content * np.random.default_rng(int(name)).standard_normal(2)
+        luck, pace = chance * rng.standard_normal(2)
+        each.append(
+            StreamTotals(
+                300 * factor * np.exp(ease + luck), 100.0, 20.0 * np.exp(0.2 * slow + 0.2 * pace), 1.0,
+                300.0 * np.exp(slow + pace), name,
+            )
+        )  # fmt: skip
+    length = sum(s.tokens for s in each) / sum(s.steps for s in each)
+    return replace(
+        one, by_stream=tuple(each), streams=len(each),
+        acceptance_length=replace(one.acceptance_length, value=length, low=0.99 * length, high=1.01 * length),
+    )  # fmt: skip
+
+
+NAMES = [str(n) for n in range(20)]
+
+
+def test_answers_to_one_prompt_are_compared_with_each_other(counted):
+    """Prompts differ by 30%, which hides a change of 5% unless it is seen prompt by prompt."""
+    base, worse = asked(counted, 1.0, seed=1, names=NAMES), asked(counted, 0.95, seed=2, names=NAMES)
+    found = compare(base, worse)
+    assert found.acceptance_length.verdict == "changed"
+    assert found.acceptance_length.ratio == pytest.approx(0.95, abs=0.02)
+    assert "20 prompts" in found.acceptance_length.method and "20 prompts" in found.first_token_ms.method
+    assert found.findings == ()
+
+    def unnamed(side):
+        return replace(side, by_stream=tuple(replace(s, question=None) for s in side.by_stream))
+
+    apart = compare(unnamed(base), unnamed(worse))
+    assert apart.acceptance_length.verdict == UNDETERMINED
+    assert apart.needed_streams > 200
+
+
+def test_only_what_both_were_asked_is_compared(counted):
+    """The eight prompts that only one side was asked are hard ones: left in, they would look like a change."""
+    ease = {n: np.random.default_rng(int(n)).standard_normal(2)[0] for n in NAMES}
+    easy, hard = sorted(NAMES, key=lambda n: -ease[n])[:12], sorted(NAMES, key=lambda n: ease[n])[:8]
+    base = asked(counted, 1.0, seed=3, names=[*easy, *hard], chance=0.01)
+    part = asked(counted, 1.0, seed=4, names=easy, chance=0.01)
+    assert part.acceptance_length.value > 1.15 * base.acceptance_length.value
+    found = compare(base, part)
+    assert found.acceptance_length.verdict == EQUIVALENT
+    assert [(f.code, f.severity) for f in found.findings] == [("C004", "info")]
+    assert found.acceptance_length.low < 1 < found.acceptance_length.high
+
+
+def test_hardly_any_prompt_in_common_is_said(counted):
+    found = compare(asked(counted, 1.0, seed=5, names=NAMES[:10]), asked(counted, 1.0, seed=6, names=NAMES[8:]))
+    assert [(f.code, f.severity) for f in found.findings] == [("C004", "warning")]
+    assert "only 2 prompts" in found.findings[0].message
+    assert "streams" in found.acceptance_length.method
+
+
+def test_pairs_cover_and_raise_no_false_alarms(counted):
+    """400 pairs: at most 2% are called changed, in expectation 1%; the interval holds the truth in about 95%."""
+    called = missed = 0
+    for n in range(400):
+        found = compare(*(asked(counted, 1.0, seed=100 + 2 * n + k, names=NAMES[:12]) for k in (0, 1)))
+        called += found.acceptance_length.verdict == "changed"
+        missed += not found.acceptance_length.low <= 1 <= found.acceptance_length.high
+    assert called <= 12
+    assert 5 <= missed <= 36

@@ -37,6 +37,7 @@ class Scripted:
     events: list[Event] = field(default_factory=list)
     last: dict[int, list[int]] = field(default_factory=dict)
     findings: list = field(default_factory=list)
+    question: bytes = b""
     _looked: int = 0
 
     def fresh(self):
@@ -295,3 +296,13 @@ def test_kill_9_loses_at_most_the_event_in_flight(path: Path) -> None:
     trace = read(path)
     assert trace.events in (told, told + 1)
     assert [f.code for f in trace.findings] == ["I001"]
+
+
+def test_an_answer_carries_the_name_of_what_was_asked(path: Path) -> None:
+    wire = Wire()
+    with Keeper(Writer(path), questions={b"one": "prose 1"}) as keeper:
+        tap = keeper.tap("a", {}, wire)
+        for question in (b"one", b"two"):
+            wire.answers.append(Scripted(question=question))
+            feed(tap, wire.answers[-1], Event(0, 1, 0, 1, 1), end=True)
+    assert [one.meta.get("question") for one in read(path).streams] == ["prose 1", None]

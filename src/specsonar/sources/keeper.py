@@ -83,6 +83,7 @@ class Keeper:
     ----------
     writer : the file, which `close` closes; None to keep in memory only.
     keep : whether answers that have ended stay in memory for `trace`. Leave it out for recordings without end.
+    questions : for each question, as `wire.request.question` makes it, the name by which its answers are to be known.
 
     Attributes
     ----------
@@ -98,12 +99,15 @@ class Keeper:
         After that the recording goes on in memory.
     """
 
-    def __init__(self, writer: Writer | None = None, *, keep: bool = True) -> None:
+    def __init__(
+        self, writer: Writer | None = None, *, keep: bool = True, questions: Mapping[bytes, str] | None = None
+    ) -> None:
         self.streams = 0
         self.events = 0
         self.findings: list[Finding] = []
         self.meta: dict[str, Any] = {}
         self._keep = keep
+        self._questions = questions or {}
         self._file = _File(writer)
         self._retired: list[_File] = []
         self._for_close: list[Finding] = []
@@ -122,6 +126,11 @@ class Keeper:
         tap = Tap(self, name, dict(meta or {}), decoder or Connection())
         self._taps[tap] = None
         return tap
+
+    def known_of(self, answer: Answer) -> Mapping[str, Any]:
+        """What goes to the streams of an answer besides what it says itself."""
+        name = self._questions.get(answer.question)
+        return {} if name is None else {"question": name}
 
     def switch(self, writer: Writer) -> None:
         """Answers that begin from now on go to `writer`; the file before is closed when its last answer has ended."""
@@ -293,7 +302,7 @@ class Tap:
         for answer in [a for a in decoder.answers if not any(a is k for k in known)]:
             self._answers += 1
             name = self.name if self._answers == 1 else f"{self.name}:{self._answers}"
-            self.running.append(_Running(answer, name, self.meta))
+            self.running.append(_Running(answer, name, {**self.meta, **self._keeper.known_of(answer)}))
         for one in list(self.running):
             if last or one.answer.ended:
                 self.running.remove(one)

@@ -18,7 +18,7 @@ from .counting import Counted, Repeats, Running, apart, count
 from .dialects import Facts, Json, Said, find, from_headers, unwrap
 from .dialects.said import name as kept_words
 from .dialects.said import table, whole
-from .request import no_folder, settings
+from .request import no_folder, question, settings
 from .values import payload
 
 __all__ = ["Answer", "Fresh", "payload"]
@@ -53,6 +53,10 @@ class Answer:
     headers : response headers with lower-case names.
     status : HTTP status, or None.
     start_ns : when the request was sent, nanoseconds of the clock of the events, or None.
+
+    Attributes
+    ----------
+    question : a digest of what was asked (`wire.request.question`), which is never written anywhere.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Answer:
         status: int | None = None,
         start_ns: int | None = None,
     ) -> None:
+        self.question = question(request or {})
         self._settings = settings(request or {})
         self._route = _path(url)
         self._status = status

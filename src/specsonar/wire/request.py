@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os.path
 import re
+from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any, Final
 
-from .dialects.said import Json, name, number, table, whole
+from .dialects.said import Json, name, number, rows, table, whole
 from .values import payload
 
+_TEXT_KEYS: Final = ("prompt", "input", "inputs", "text")
 _LIMIT_KEYS: Final = ("max_completion_tokens", "max_tokens", "n_predict", "max_new_tokens", "max_output_tokens")
 
 
@@ -33,6 +36,19 @@ def settings(request: Json) -> dict[str, Any]:
         )
         if value is not None
     }
+
+
+def question(request: Json) -> bytes:
+    """Digest of the text that a request asks, by which questions are told apart without being kept; b"" for none."""
+    said = rows(request.get("messages"))
+    last = said[-1] if said and isinstance(said[-1], Mapping) else {}
+    texts = (last.get("content"), *(request.get(key) for key in _TEXT_KEYS))
+    return next((digest(text) for text in texts if isinstance(text, str)), b"")
+
+
+def digest(text: str) -> bytes:
+    """What `question` makes of a text."""
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def no_folder(model: object) -> str | None:

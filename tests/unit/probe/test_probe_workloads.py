@@ -1,9 +1,11 @@
 """Prompts: different from each other, in turns among the workloads."""
 
+from hashlib import sha256
+
 import pytest
 
 from specsonar.errors import InputError, UsageError
-from specsonar.sources.dialing.workloads import WORKLOADS, from_file, prompts
+from specsonar.sources.dialing.workloads import WORKLOADS, from_file, named, prompts
 
 
 def test_no_prompt_is_asked_twice():
@@ -39,3 +41,13 @@ def test_files_without_prompts(tmp_path, content):
 def test_a_missing_file(tmp_path):
     with pytest.raises(InputError, match="cannot read"):
         from_file(tmp_path / "none")
+
+
+def test_a_name_means_one_text_and_tells_nothing_of_the_users_own():
+    few, more = named(["prose", "code"], (), 6), named(["prose", "code"], (), 40)
+    assert more[:6] == few
+    assert len({name for name, _ in more}) == len({text for _, text in more}) == 40
+    own = named([], ("A secret.", "Another."), 3)
+    assert own[0] == own[2] and own[0] != own[1]
+    assert own[0][0] != named([], ("A secret.", "A third."), 1)[0][0]
+    assert not any(sha256(text.encode()).hexdigest()[:6] in name for name, text in own)

@@ -14,13 +14,17 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked for, in no dialect. `temperature` and `seed` are None where the server decides."""
+    """What is asked for, in no dialect. `temperature` and `seed` are None where the server decides.
+
+    `name` is that of the prompt, see `workloads.named`; it is not sent.
+    """
 
     prompt: str
     tokens: int
     model: str | None = None
     temperature: float | None = 0.0
     seed: int | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -93,6 +94,18 @@ def prompts(workloads: Sequence[str], count: int) -> list[Prompt]:
         version = turn // len(_SUBJECTS)
         made.append(Prompt(name, f"Version {version + 1}. {text}" if version else text))
     return made
+
+
+def named(workloads: Sequence[str], own: Sequence[str], count: int) -> list[tuple[str, str]]:
+    """`count` questions, each a name and a text: `own` prompts in turns, or where there are none those of `workloads`.
+
+    A name means the same text in every recording. That of a built-in prompt has a digest of it in it; of the user's
+    own nothing is told but the place among them, and a digest of all.
+    """
+    if own:
+        every = sha256("\0".join(own).encode()).hexdigest()[:12]
+        return [(f"{every} {n % len(own) + 1}", own[n % len(own)]) for n in range(count)]
+    return [(f"{p.workload} {sha256(p.text.encode()).hexdigest()[:8]}", p.text) for p in prompts(workloads, count)]
 
 
 def from_file(path: Path) -> list[str]:
