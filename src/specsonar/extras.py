@@ -30,6 +30,17 @@ def need_cluster() -> None:
         raise InputError("a Dask cluster needs the extra 'cluster'", "pip install 'specsonar[cluster]'")
 
 
+def need_peers() -> None:
+    """Make sure that the methods of other fields are there.
+
+    Raises
+    ------
+    InputError : the extra `peers` is not installed.
+    """
+    if find_spec("hmmlearn") is None:
+        raise InputError("the method 'hmm' needs the extra 'peers'", "pip install 'specsonar[peers]'")
+
+
 def data_frame(columns: dict[str, list[Any]]) -> Any:
     """A pandas DataFrame, or a polars one where only that is installed.
 

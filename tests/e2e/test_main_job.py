@@ -7,7 +7,6 @@ import sys
 import pytest
 
 import specsonar
-from specsonar.cli.sweep import pool
 from specsonar.sources.worlds import WORLDS
 
 
@@ -46,13 +45,3 @@ def test_demo_exits_0_and_shows_truth_and_inference():
     text = program("demo", "--seed", "3").decode()
     assert "hidden" in text
     assert "inferred" in text
-
-
-def test_a_pool_of_processes_maps_in_order():
-    with pool(2) as executor:
-        assert list(executor.map(abs, [-3, 2, -1])) == [3, 2, 1]
-
-
-def test_a_single_job_needs_no_pool():
-    with pool(1) as executor:
-        assert executor is None

@@ -15,8 +15,9 @@ pytest.importorskip("vl_convert")
 from specsonar.compare import compare
 from specsonar.errors import InputError
 from specsonar.fingerprint import Alternative, Finding
-from specsonar.render import charts, html, images, pairs
-from specsonar.sweep import Published, Row, Summary, Sweep
+from specsonar.render import charts, html, images, maps, pairs
+from specsonar.sweep import Measured, Row, Sweep, Truth, article, parse, run
+from specsonar.sweep.score import score
 
 LARGEST = 1_500_000
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\u202e{{ 7 * 7 }}"
@@ -46,14 +47,27 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def sweep():
-    clean = Summary(4.0, 0.8, 20.0, 1.0, 0.01, 0.1, 2, (40.0, 30.0, 25.0, 105.0))
-    rough = Summary(8.0, 0.76, 15.0, 0.0, 0.05, 5.0, 2, (42.0, 26.0, 26.0, 29.0, 16.0, 9.0, 5.0, 5.0))
-    law = (41.0, 33.0, 26.0, 104.0)
+    truth = Truth("speculative", 4.0, 0.8, 2.95, 20.0)
+    clean = score("likelihood", truth, [answer(4.0, 0.8, 20.0, (40.0, 30.0, 25.0, 105.0))] * 2)
+    rough = score("baseline", truth, [answer(8.0, 0.76, 15.0, (42.0, 26.0, 26.0, 29.0, 16.0, 9.0, 5.0, 5.0))] * 2)
     rows = [
-        Row(f"{j} ms", float(j), 4, 0.8, 20.0, 600, law, Published("4", ".81", "20"), b, clean)
-        for j, b in ((0, clean), (6, rough))
+        Row(replace(cell, label=f"{j} ms"), truth, (41.0, 33.0, 26.0, 104.0), {"baseline": b, "likelihood": clean})
+        for j, b, cell in ((0, clean, article()[0]), (6, rough, article()[6]))
     ]
-    return Sweep("figure1", 2, 0, tuple(rows))
+    return Sweep("figure1", 2, 0, ("baseline", "likelihood"), ("jitter", "k"), tuple(rows))
+
+
+def answer(burst, alpha, step, sizes):
+    return Measured("speculative", burst, alpha, 2.9, step, {"alpha": (0.7, 0.9)}, sizes, seconds=0.1)
+
+
+def grid_of(vary, **options):
+    return run(cells=parse(vary, ["layer=independent"]).cells(), methods=["baseline", "logisi"], reps=2, **options)
+
+
+@pytest.fixture(scope="module")
+def sigma_and_tokens():
+    return grid_of(["sigma=0:0.2:0.1", "tokens=50:200:x2"])
 
 
 @pytest.fixture
@@ -139,7 +153,7 @@ def test_charts_hold_data_and_no_address(sample, pages):
 def test_figures_become_files(sample, pair, sweep):
     palette = images.PALETTE
     drawn = [*charts.figures(sample, palette), *pairs.comparison_figures(pair, palette)]
-    for figure in (drawn[1], drawn[-1], pairs.sweep_figures(sweep, palette)[2]):
+    for figure in (drawn[1], drawn[-1], maps.sweep_figures(sweep, palette)[2]):
         (png_name, png), (svg_name, svg) = images.images([figure])
         assert (png_name, svg_name) == (f"{figure.name}.png", f"{figure.name}.svg")
         assert png.startswith(b"\x89PNG") and svg.startswith(b"<svg")
@@ -147,7 +161,7 @@ def test_figures_become_files(sample, pair, sweep):
 
 
 def test_figure_1_shows_clean_beside_jitter_and_baseline_beside_ours_on_the_same_axes(sweep):
-    drawn = pairs.sweep_figures(sweep, charts.Palette())[:4]
+    drawn = maps.sweep_figures(sweep, charts.Palette())[:4]
     assert [f.name for f in drawn] == [f"figure1-{j}ms-{who}" for j in (0, 6) for who in ("article", "ours")]
     assert {len(f.table.rows) for f in drawn} == {8}
     assert drawn[2].table.rows[7] == ("8", "5.0", "0.0") and drawn[3].table.rows[7] == ("8", "0.0", "0.0")
@@ -160,7 +174,7 @@ def test_a_notebook_gets_a_frame_of_either_library(sample, pair, sweep, monkeypa
     assert list(frame.columns) == ["quantity", "value", "low", "high", "level", "method"]
     assert frame.set_index("quantity").loc["acceptance_at_2", "value"] == 0.81
     assert set(pair.to_dataframe()["verdict"]) <= {"changed", "equivalent", "undetermined"}
-    assert len(sweep.to_dataframe()) == 2 and "law" not in sweep.to_dataframe()
+    assert len(sweep.to_dataframe()) == 4 and "law" not in sweep.to_dataframe()
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(InputError, match="pandas or polars"):
@@ -178,7 +192,37 @@ def test_a_notebook_gets_plots(sample, pair, sweep):
 def test_a_notebook_shows_comparisons_and_sweeps_escaped(pair, sweep):
     text = replace(pair, sentence=HOSTILE)._repr_html_()
     assert "<script" not in text and "&lt;script&gt;" in text and text.count("<tr>") == 6
-    assert "likelihood_alpha" in sweep._repr_html_()
+    assert "alpha_bias" in sweep._repr_html_()
+
+
+def test_two_knobs_make_a_map_for_each_method_with_the_law_drawn_in(sigma_and_tokens):
+    drawn = maps.sweep_figures(sigma_and_tokens, images.PALETTE)
+    exact = [f for f in drawn if f.name.startswith("exact-")]
+    assert [f.name for f in exact] == ["exact-baseline", "exact-logisi"]
+    spec = exact[0].chart.to_dict()
+    assert "N R^2" in exact[0].caption and '"line"' in json.dumps(spec)
+    assert len(exact[0].table.rows) == 9 and exact[0].table.head == ("sigma", "tokens", "M right")
+    assert not [f for f in drawn if f.name.startswith("false-alarm")]
+    (_, png), (_, svg) = images.images(exact[:1])
+    assert png.startswith(b"\x89PNG") and b"100%" in svg
+
+
+def test_one_knob_makes_curves_and_words_make_points():
+    curves = maps.sweep_figures(grid_of(["sigma=0:0.2:0.1"]), images.PALETTE)
+    assert '"area"' in json.dumps(curves[0].chart.to_dict()) and len(curves[0].table.rows) == 6
+    names = run(cells=parse(["law=gauss,uniform"], ["jitter=2"]).cells(), methods=["baseline"], reps=2)
+    points = maps.sweep_figures(names, images.PALETTE)
+    assert '"rule"' in json.dumps(points[0].chart.to_dict()) and points[0].wide
+
+
+def test_further_knobs_get_panels():
+    drawn = maps.sweep_figures(grid_of(["sigma=0,0.1", "alpha=0.5,0.8", "k=2,4"]), images.PALETTE)
+    assert [f.title for f in drawn[:2]] == ["M right, baseline, k = 2", "M right, baseline, k = 4"]
+
+
+def test_a_page_of_maps_stands_alone(sigma_and_tokens):
+    text = html.sweep(sigma_and_tokens)
+    assert "All services together" in text and text.count("<figure") > 4
 
 
 @pytest.mark.parametrize("missing", ["altair", "vl_convert", "jinja2"])

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 from ..fingerprint import AUTOREGRESSIVE, Comparison, Estimate, Fingerprint
 from . import comparison as compared
 from .charts import Palette, Table, figures
+from .maps import sweep_figures
 from .page import Card, Section, notes, page
-from .pairs import comparison_figures, sweep_figures
+from .pairs import comparison_figures
 from .rows import basis, decimals, interval, number, rows, server_report
+from .tables import TOTALS, totals
 from .terminal import weight
 
 if TYPE_CHECKING:
@@ -56,12 +58,13 @@ def _of_both(found: Comparison) -> Iterator[Section]:
 
 def sweep(found: Sweep) -> str:
     """`found` as one HTML file."""
-    told = f"How well services with known settings are recognised: {found.reps} streams a row."
+    told = f"How well services with known settings are recognised: {found.reps} repetitions of each."
     names, table = found.flat()
-    rows_ = tuple(tuple("" if v is None or v != v else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row)
+    rows_ = tuple(tuple("" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for v in row)
                   for row in table)  # fmt: skip
     parts = [
         Section("Figures", figures=sweep_figures(found, Palette.css())),
+        Section("All services together", table=Table(TOTALS, tuple(totals(found)))),
         Section("All numbers", table=Table(tuple(name.replace("_", " ") for name in names), rows_)),
     ]
     return page("specsonar sweep", told, (), parts)

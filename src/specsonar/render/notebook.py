@@ -63,7 +63,7 @@ def plot(record: Shown, name: str | None) -> Any:
     # imported when somebody plots: altair comes with an extra
     import altair
 
-    from . import charts, images, pairs, planfigures
+    from . import charts, images, maps, pairs, planfigures
 
     match record:
         case Fingerprint():
@@ -73,7 +73,7 @@ def plot(record: Shown, name: str | None) -> Any:
         case SpeedPlan():
             drawn = planfigures.speed_figures(record, images.PALETTE)
         case _:
-            drawn = pairs.sweep_figures(_sweep(record), images.PALETTE)
+            drawn = maps.sweep_figures(_sweep(record), images.PALETTE)
     if name is not None:
         by_name = {figure.name: figure for figure in drawn}
         if name not in by_name:

@@ -98,6 +98,40 @@ class Delay:
             raise UsageError(f"the delay {text!r} has {len(values)} numbers", "write it as gauss:6 or lognormal:2,1")
         return cls(law, *values)
 
+    @classmethod
+    def with_spread(cls, law: str, spread_ms: float, shape: float | None = None) -> Delay:
+        """The law whose standard deviation is `spread_ms`, so that laws can be compared at equal jitter.
+
+        >>> Delay.with_spread("exponential", 6.0)
+        Delay(law='exponential', scale_ms=6.0, shape=1.0)
+        >>> round(Delay.with_spread("uniform", 6.0).scale_ms, 2)
+        20.78
+
+        Parameters
+        ----------
+        shape : as in `Delay`; by default 1 for lognormal and 3 for pareto, whose spread is infinite up to 2.
+
+        Raises
+        ------
+        UsageError : unknown law, a value outside its range, or a pareto law without a finite spread.
+        """
+        one_of("delay law", law, LAWS)
+        if law == "none" or spread_ms == 0:
+            return cls()
+        shape = (3.0 if law == "pareto" else 1.0) if shape is None else shape
+        within("delay shape", shape, 0.01, 100.0, "")
+        unit = 1.0
+        match law:
+            case "lognormal":
+                unit = math.exp(shape**2 / 2) * math.sqrt(math.expm1(shape**2)) if shape < 18 else math.inf
+            case "pareto":
+                if shape <= 2:
+                    raise UsageError(f"a pareto law of shape {shape:g} has no spread", "give a shape above 2")
+                unit = math.sqrt(shape / (shape - 2)) / (shape - 1)
+            case "uniform":
+                unit = 1 / math.sqrt(12)
+        return cls(law, spread_ms / unit, shape)
+
     def __str__(self) -> str:
         """The text that `parse` reads back."""
         if self.law == "none":

@@ -66,6 +66,19 @@ def share(value: float, se: float, level: float, freedom: float = float("inf")) 
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
+def hits(found: int, trials: int, level: float) -> tuple[float, float]:
+    """Score interval of the share `found` / `trials` (Wilson 1927); at 0 and 1 its end is exact there.
+
+    >>> [round(x, 3) for x in hits(9, 10, 0.95)], [round(x, 3) for x in hits(0, 10, 0.95)]
+    ([0.596, 0.982], [0.0, 0.278])
+    """
+    z = quantile(level)
+    p = found / trials
+    centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
+    return (0.0 if found == 0 else centre - half), (1.0 if found == trials else centre + half)
+
+
 def log_ratio(values: Sequence[float], errors: Sequence[float]) -> float:
     """Standard error of log(product or quotient) of independent estimates."""
     return sqrt(sum((e / v) ** 2 for v, e in zip(values, errors, strict=True) if v > 0))
