@@ -67,6 +67,10 @@ def compare(
                 f"the recordings are unlike: {differing}", "record both alike, or compare with --allow-mismatch"
             )
         notes.append(finding("C001", differing))
+    if base.by_stream and base.by_stream == candidate.by_stream:
+        notes.append(finding("C006", "both sides are the same recording"))
+    if otherwise := sentence.otherwise(base, candidate):
+        notes.append(finding("C005", otherwise))
     for name, side in (("base", base), ("candidate", candidate)):
         if side.verdict not in (SPECULATIVE, AUTOREGRESSIVE):
             notes.append(finding("C002", f"{name}: {side.verdict}"))
@@ -80,11 +84,11 @@ def compare(
         else:
             notes.append(finding("C004", f"only {common}", severity="warning"))
     lengths, steps = ratios.length_of(sides), ratios.step_of(sides)
-    length = ratios.change("acceptance_length", lengths, sides, margin, level)
-    step = ratios.change("step_ms", steps, sides, margin, level)
-    rate = ratios.change("tokens_per_s", ratios.rate_of(sides, lengths, steps), sides, margin, level)
-    first = ratios.change("first_token_ms", ratios.each_of(sides, "first_token_ms"), sides, margin, level)
-    jitter = ratios.change("jitter_ms", ratios.each_of(sides, "spread_ms"), sides, margin, level)
+    length = ratios.change("acceptance_length", lengths, margin, level)
+    step = ratios.change("step_ms", steps, margin, level)
+    rate = ratios.change("tokens_per_s", ratios.rate_of(sides, lengths, steps), margin, level)
+    first = ratios.change("first_token_ms", ratios.each_of(sides, "first_token_ms"), margin, level)
+    jitter = ratios.change("jitter_ms", ratios.each_of(sides, "spread_ms"), margin, level)
     verdict = _overall(length, step)
     needed = None
     if verdict == UNDETERMINED:

@@ -361,6 +361,18 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "A draft guesses some prompts better than others, so another mix of them looks like a change of the service.",
         "Probe both sides alike, with as many streams and a budget that suffices for them.",
     ),
+    "C005": Explanation(
+        "other drafts", "info",
+        "Speculation is on at one side only, or the most that a step gives has changed.",
+        "Then drafts are switched, longer or shorter than they were, and the acceptance length moves with them.",
+        "Look at the draft length that was configured; `--expect k=8` holds one side against it.",
+    ),
+    "C006": Explanation(
+        "the same data twice", "warning",
+        "Base and candidate hold the same times.",
+        "A recording is always equivalent to itself, so nothing was learnt about the service.",
+        "Look at the file names; record the candidate anew.",
+    ),
 }  # fmt: skip
 
 

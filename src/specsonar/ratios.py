@@ -55,13 +55,21 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Logarithms of a quantity on both sides, and of their difference the standard error, freedom and method."""
+    """A quantity of both sides.
+
+    Attributes
+    ----------
+    base, candidate : logarithms.
+    se, freedom, method : of their difference.
+    streams : how many on each side, were both alike, give this standard error.
+    """
 
     base: float
     candidate: float
     se: float
     freedom: float
     method: str
+    streams: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +97,6 @@ class Sides:
         """Whether both were asked the same, each question as often."""
         return not self.alone and all(len(a) == len(b) for a, b in self.pairs)
 
-    @property
-    def streams(self) -> int:
-        """Of the larger side."""
-        return max(self.base.streams, self.candidate.streams)
-
 
 def sides(base: Fingerprint, candidate: Fingerprint) -> Sides:
     """Both sides, paired by what was asked where both recordings tell it."""
@@ -113,7 +116,7 @@ def _by_name(streams: Sequence[StreamTotals]) -> dict[str, list[StreamTotals]]:
     return found
 
 
-def change(name: str, found: Difference | None, among: Sides, margin: float, level: float) -> Change | None:
+def change(name: str, found: Difference | None, margin: float, level: float) -> Change | None:
     """The ratio candidate / base of one quantity; None where a side does not have it."""
     if found is None:
         return None
@@ -127,7 +130,7 @@ def change(name: str, found: Difference | None, among: Sides, margin: float, lev
         # either the interval shrinks into the margin, or away from no change, whichever comes first
         room = max(most - abs(d), abs(d) * intervals.quantile(level) / intervals.quantile(SURE), 0.1 * most)
         more = (intervals.quantile(level, freedom) * se / room) ** 2
-        needed = ceil(among.streams * max(more, 1.1))
+        needed = ceil(found.streams * max(more, 1.1))
     values = [exp(min(x, _LARGEST)) for x in (found.base, found.candidate, d, low, high)]
     return Change(
         quantity=name, base=values[0], candidate=values[1], ratio=values[2], low=values[3], high=values[4],
@@ -158,10 +161,12 @@ def rate_of(both: Sides, length: Difference | None, step: Difference | None) -> 
     """From length and step where they are known, so that the shares add up; else as it was seen."""
     if length is None or step is None:
         seen = [_from_estimate(side.tokens_per_s) for side in (both.base, both.candidate)]
-        return _apart(*seen)
+        return _apart(both, *seen)
+    se = sqrt(length.se**2 + step.se**2)
+    streams = (length.streams * length.se**2 + step.streams * step.se**2) / max(se**2, 1e-300)
     return Difference(
         length.base - step.base + log(1e3), length.candidate - step.candidate + log(1e3),
-        sqrt(length.se**2 + step.se**2), min(length.freedom, step.freedom), "acceptance length over step",
+        se, min(length.freedom, step.freedom), "acceptance length over step", streams,
     )  # fmt: skip
 
 
@@ -174,8 +179,8 @@ def each_of(both: Sides, name: str) -> Difference | None:
             apart = means[:, 1] - means[:, 0]
             se = float(apart.std(ddof=1)) / sqrt(len(apart))
             base, candidate = map(float, means.mean(0))
-            return Difference(base, candidate, max(se, 1e-6), len(apart) - 1.0, _by_question(len(apart)))
-    return _apart(*(_each(side, name) for side in (both.base, both.candidate)))
+            return Difference(base, candidate, max(se, 1e-6), len(apart) - 1.0, _by_question(len(apart)), len(apart))
+    return _apart(both, *(_each(side, name) for side in (both.base, both.candidate)))
 
 
 def _ratio(both: Sides, name: str, parts: Sum, *, by_model: bool = False) -> Difference | None:
@@ -185,11 +190,11 @@ def _ratio(both: Sides, name: str, parts: Sum, *, by_model: bool = False) -> Dif
     if a is None or b is None:
         return None
     if by_model or not both.paired:
-        return _apart(a, b)
+        return _apart(both, a, b)
     sums = np.array([[_mean(streams, parts) for streams in pair] for pair in both.pairs])
     sums = sums[np.isfinite(sums).all((1, 2))]
     if len(sums) < intervals.FEW_STREAMS:
-        return _apart(a, b)
+        return _apart(both, a, b)
     n, d = sums[..., 0], sums[..., 1]
     ratio = n.sum(0) / d.sum(0)
     miss = np.diff((n - ratio * d) / n.sum(0))[:, 0]
@@ -199,7 +204,7 @@ def _ratio(both: Sides, name: str, parts: Sum, *, by_model: bool = False) -> Dif
     se = max(sqrt(float(miss @ miss) * k / (k - 1)), least)
     # where only a part was asked of both, the sides are moved to what they were on that part
     moved = np.zeros(2) if both.alike else np.log(ratio) - [log(_whole(s, parts)) for s in (both.base, both.candidate)]
-    return Difference(a.value + float(moved[0]), b.value + float(moved[1]), se, k - 1.0, _by_question(k))
+    return Difference(a.value + float(moved[0]), b.value + float(moved[1]), se, k - 1.0, _by_question(k), k)
 
 
 def _by_question(pairs: int) -> str:
@@ -229,14 +234,16 @@ def _one(side: Fingerprint, name: str, parts: Sum, *, by_model: bool) -> Log | N
     return _clustered(n - n.sum() / max(d.sum(), 1.0) * d, float(n.sum()), estimate.value, model)
 
 
-def _apart(a: Log | None, b: Log | None) -> Difference | None:
+def _apart(both: Sides, a: Log | None, b: Log | None) -> Difference | None:
     """Two sides that know nothing of each other (Welch 1947)."""
     if a is None or b is None:
         return None
     se = sqrt(a.se**2 + b.se**2)
     freedom = se**4 / max(a.se**4 / a.freedom + b.se**4 / b.freedom, 1e-300) if se > 0 else float("inf")
     method = a.method if a.method == b.method else f"{a.method}; {b.method}"
-    return Difference(a.value, b.value, se, freedom, method)
+    # a variance falls with the streams of its own side
+    alone = a.se**2 * both.base.streams + b.se**2 * both.candidate.streams
+    return Difference(a.value, b.value, se, freedom, method, alone / max(se**2, 1e-300))
 
 
 def _clustered(rest: Any, total: float, value: float, model: Log | None) -> Log:

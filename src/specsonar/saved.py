@@ -86,12 +86,23 @@ def load(source: Source) -> Fingerprint:
             parts.append(piece)
         name = file.name
     try:
-        found = _converted(msgspec.json.decode(b"".join(parts)))
+        plain = msgspec.json.decode(b"".join(parts))
+        if _of_another_version(plain):
+            raise FormatError(
+                f"{name} was saved by a newer specsonar: its schema is {plain['schema']!r}, this one reads {SCHEMA!r}",
+                "update specsonar, or analyze the recording itself",
+            )
+        found = _converted(plain)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"{name} is no saved fingerprint: {error}", _SAVE) from None
     for fault in _faults(found):
         raise FormatError(f"{name} is damaged: {fault}", _SAVE)
     return found
+
+
+def _of_another_version(plain: Any) -> bool:
+    said = plain.get("schema") if isinstance(plain, dict) else None
+    return isinstance(said, str) and said != SCHEMA and said.startswith(f"{SCHEMA.rpartition('/')[0]}/")
 
 
 def _reopened(name: str) -> Source:

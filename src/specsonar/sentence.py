@@ -15,6 +15,7 @@ from .fingerprint import (
     UNDETERMINED,
     Change,
     Comparison,
+    Estimate,
     Fingerprint,
 )
 
@@ -75,11 +76,35 @@ def of_comparison(found: Comparison) -> str:
         needed = ""
         if found.needed_streams is not None:
             needed = f" About {found.needed_streams:,} streams a side ({found.needed_tokens:,} tokens) are needed."
-        return f"Undetermined: {parts[0]}, {parts[1]}.{needed}"
+        said = [_unchanged(one, found.margin, did="changed", did_not="did not change") for one in (length, step)]
+        return f"Undetermined: {said[0]}, {said[1]}.{needed}"
+    drafts = f" {note[0].upper()}{note[1:]}." if (note := otherwise(found.base, found.candidate)) else ""
     if found.verdict == "both":
-        return f"{head}: {parts[0]} and {parts[1]} both changed."
+        return f"{head}: {parts[0]} and {parts[1]} both changed.{drafts}"
     changed, other = (length, step) if found.verdict == "acceptance" else (step, length)
-    return f"{head}: {_named(changed)} changed, {_unchanged(other, found.margin)}."
+    return f"{head}: {_named(changed)} changed, {_unchanged(other, found.margin)}.{drafts}"
+
+
+def otherwise(base: Fingerprint, candidate: Fingerprint) -> str:
+    """That the drafts are others: speculation is switched on or off, or the largest step has changed; "" if not."""
+    verdicts = (base.verdict, candidate.verdict)
+    if verdicts == (SPECULATIVE, AUTOREGRESSIVE):
+        return "speculation is off in the candidate"
+    if verdicts == (AUTOREGRESSIVE, SPECULATIVE):
+        return "speculation is on in the candidate only"
+    a, b = base.max_burst, candidate.max_burst
+    if a is None or b is None or verdicts != (SPECULATIVE, SPECULATIVE):
+        return ""
+    if (a.high is None or b.low <= a.high) and (b.high is None or a.low <= b.high):
+        return ""
+    drafts = ""
+    if a.high is not None and b.high is not None:
+        drafts = f" (drafts of {a.value - 1:.0f} -> {b.value - 1:.0f}, if there is a bonus token)"
+    return f"the largest step gives {_least(a)} -> {_least(b)} tokens{drafts}"
+
+
+def _least(burst: Estimate) -> str:
+    return f"{burst.value:.0f}" if burst.high is not None else f"at least {burst.value:.0f}"
 
 
 def percent(change: Change | None) -> str:
@@ -116,8 +141,8 @@ def _named(change: Change) -> str:
     return f"{_SPOKEN[change.quantity][0]} {_values(change)} ({percent(change)})"
 
 
-def _unchanged(change: Change, margin: float) -> str:
+def _unchanged(change: Change, margin: float, *, did: str = "did", did_not: str = "did not") -> str:
     name = _SPOKEN[change.quantity][0]
     if change.verdict == EQUIVALENT:
-        return f"{name} did not ({_values(change)}, equivalent within {margin * 100:.3g}%)"
-    return f"whether {name} did is open ({_values(change)}, {percent(change)})"
+        return f"{name} {did_not} ({_values(change)}, equivalent within {margin * 100:.3g}%)"
+    return f"whether {name} {did} is open ({_values(change)}, {percent(change)})"

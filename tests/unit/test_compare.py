@@ -89,16 +89,41 @@ def test_unlike_recordings_are_refused(counted):
     hot = replace(counted, conditions={"model": "m", "temperature": 0.7})
     with pytest.raises(InputError, match="temperature"):
         compare(cold, hot)
-    assert [f.code for f in compare(cold, hot, allow_mismatch=True).findings] == ["C001"]
-    assert compare(cold, replace(counted, conditions={"engine": "other"})).findings == ()
+    assert [f.code for f in compare(cold, hot, allow_mismatch=True).findings] == ["C001", "C006"]
+    assert [f.code for f in compare(cold, replace(counted, conditions={"engine": "other"})).findings] == ["C006"]
 
 
 def test_one_stream_a_side_uses_its_own_interval(counted):
     one = fingerprint(simulate(WORLDS["H0"].service, tokens=600, seed=3).without_truth())
     found = compare(one, one)
-    assert {f.code for f in found.findings} == {"C003"}
+    assert {f.code for f in found.findings} == {"C003", "C006"}
     assert found.acceptance_length.method == "interval of each recording"
     assert found.step_ms.ratio == 1.0
+
+
+def test_the_larger_side_does_not_pay_for_the_smaller_one(counted):
+    """One stream against twenty: what is needed on both sides follows from how much streams differ, not from twenty."""
+    one = fingerprint(simulate(WORLDS["H0"].service, tokens=300, seed=3).without_truth())
+    needed = [compare(*pair).acceptance_length.needed_streams for pair in ((one, one), (counted, one))]
+    assert needed[1] < 150 and needed[0] < 150
+
+
+def test_other_drafts_are_said(counted):
+    longer, plain = (
+        fingerprint(simulate(replace(WORLDS["H0"].service, **knobs), tokens=300, streams=8, seed=4).without_truth())
+        for knobs in ({"max_burst": 9, "k": 8, "acceptance": 0.75}, {"max_burst": 1, "k": 0})
+    )
+    found = compare(longer, counted)
+    assert "The largest step gives 9 -> 4 tokens (drafts of 8 -> 3" in found.sentence
+    assert {f.code for f in found.findings} == {"C005"}
+    assert compare(counted, plain).sentence.endswith("Speculation is off in the candidate.")
+    assert compare(plain, counted).sentence.endswith("Speculation is on in the candidate only.")
+    assert compare(counted, replace(counted, by_stream=None)).findings == ()
+
+
+def test_the_same_recording_twice_is_told(counted):
+    found = compare(counted, counted)
+    assert [f.code for f in found.findings] == ["C006"] and found.verdict == EQUIVALENT
 
 
 def test_a_buffer_leaves_only_the_rate():

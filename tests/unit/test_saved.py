@@ -71,7 +71,7 @@ def edited(record, path, value):
     ("path", "value", "said"),
     [
         ("schema", "specsonar.comparison/1", "schema"),
-        ("schema", "specsonar.fingerprint/2", "schema"),
+        ("schema", "specsonar.fingerprint/2", "newer specsonar"),
         ("verdict", "splendid", "splendid"),
         ("streams", "many", r"\$.streams"),
         ("streams", -1, "below zero"),
