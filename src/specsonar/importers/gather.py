@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..bytefile import ByteFile
+from ..bytefile import HEAD, ByteFile
 from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN, IntArray, Stream, Trace, stream
@@ -72,6 +72,13 @@ def spread_evenly(after_s: Floats) -> bool:
     return gap > SAME_S and off_tick and bool(2 * lengths[longest] >= after_s.size)
 
 
+def _in_lines(head: bytes) -> bool:
+    """Whether each object stands on a line of its own; one that is longer than the head is taken to."""
+    if len(head) == HEAD and b"\n" not in head:
+        return head.startswith(b"{")
+    return any(isinstance(decoded(line), dict) for line in head.splitlines())
+
+
 class Gathered:
     """The streams of one file, and what was noticed.
 
@@ -119,7 +126,7 @@ class Gathered:
         ------
         LimitError : a line is too long.
         """
-        if not any(isinstance(decoded(line), dict) for line in self.source.head().splitlines()):
+        if not _in_lines(self.source.head()):
             self._parts = Parts(self.source, [()])
             for number, (_, _, raw) in enumerate(self._parts, 1):
                 if isinstance(value := decoded(raw), dict):
