@@ -13,6 +13,7 @@ ACK: Final = 0x10
 
 _TCP: Final = 6
 _UDP: Final = 17
+_FRAGMENT: Final = 0x3F  # of the byte with IP's flags: more of them come, or this is no first one
 _HTTPS: Final = (443).to_bytes(2, "big")
 _IP4: Final = 0x0800
 _IP6: Final = 0x86DD
@@ -58,12 +59,10 @@ def segment(link: int, packet: bytes, length: int) -> Segment | None:
     version = packet[start] >> 4
     try:
         if version == 4:
-            if packet[start + 9] != _TCP:
-                return None
+            if packet[start + 9] != _TCP or packet[start + 6] & _FRAGMENT or packet[start + 7]:
+                return None  # fragments, which TCP avoids, among them
             ip = dpkt.ip.IP(packet[start:])
-            whole = ip.len - 4 * ip.hl
-            if ip.mf or ip.offset:
-                return None  # a fragment; TCP avoids them
+            whole = ip.len - 4 * (packet[start] & 15)
         elif version == 6:
             ip = dpkt.ip6.IP6(packet[start:])
             whole = ip.plen - sum(extension.length for extension in ip.all_extension_headers)
