@@ -183,7 +183,7 @@ def _begins(fit: LayerFit | None, arrays: Sequence[Arrays]) -> list[npt.NDArray[
     if fit.begins is not None and fit.begins.size == sum(sizes):
         return np.split(fit.begins > 0.5, np.cumsum(sizes)[:-1])
     blurred = fit.extra.get("interval", 0.0) > 0 or fit.extra.get("held_back", 0.0) > 0
-    if fit.max_burst == 1 or (fit.layer == COUNTED_LAYER and not blurred):
+    if (fit.max_burst == 1 or fit.layer == COUNTED_LAYER) and not blurred:
         return [np.ones(size, bool) for size in sizes]
     return None
 

@@ -55,6 +55,10 @@ RARE = 0.01
 """Share of steps with two tokens or more below which the same is said."""
 
 
+RARELY: Final = 0.01
+"""Share of events with several tokens below which an engine that sends tokens one by one is read from the times."""
+
+
 MANY_SHARED: Final = 0.3
 """Share of neighbouring events in one read from which on it is worth a word."""
 
@@ -130,7 +134,7 @@ def fingerprint(
         plain = in_order.explain_plain(observed.arrays)[0]
         return answer.without_counts(plain, _total(observed))
     if observed.count_source == COUNTED:
-        found = _explain_counted(observed)
+        found = _explain_counted(observed, tell)
     else:
         found = _explain_times(observed, tell)
     tell(0.9, "checking the fit")
@@ -177,7 +181,11 @@ def _observe(trace: Trace) -> Observed:
         noticed.append(finding("I003", f"{backwards} events carry an earlier time than the event before; sorted"))
     sources = {one.count_source for one in kept}
     source = next((s for s in (NOT_SAID, TOTAL_ONLY, ASSUMED_ONE, COUNTED, ONE_EACH) if s in sources), ASSUMED_ONE)
-    if source != COUNTED:
+    if source == COUNTED:
+        # among counted streams, one whose events hold a token each is counted too
+        each = [one.count_source == ONE_EACH for one in kept]
+        arrays = [replace(a, tokens=np.ones_like(a.t, np.int64)) if e else a for a, e in zip(arrays, each, strict=True)]
+    else:
         arrays = [replace(a, tokens=None) for a in arrays]
     if source == ASSUMED_ONE and arrays:
         noticed.append(finding("Q002", "the number of tokens in an event is not known: one was assumed"))
@@ -222,12 +230,17 @@ def _total(observed: Observed) -> int | None:
     return sum(t for t in totals if t is not None) if all(t is not None for t in totals) else None
 
 
-def _explain_counted(observed: Observed) -> list[Explanation]:
-    """Counts decide: constant ones are chunks, varying ones are bursts."""
+def _explain_counted(observed: Observed, tell: Progress) -> list[Explanation]:
+    """Counts decide: constant ones are chunks, varying ones are bursts, or text that was held back."""
+    kinds = {s.meta.get("event_is") for s in observed.streams}
+    by_token = None if len(kinds) > 1 else {"token": True, "step": False}.get(str(kinds.pop()))
+    more = np.concatenate([a.tokens > 1 for a in observed.arrays if a.tokens is not None])
+    if by_token and more.mean() < RARELY:
+        return _explain_times(replace(observed, arrays=[replace(a, tokens=None) for a in observed.arrays]), tell)
     # imported where it is used: it brings scipy, which recordings without counts never need
     from .models import counted
 
-    fit = counted.fit(observed.arrays)
+    fit = counted.fit(observed.arrays, by_token=by_token)
     kind = counted.kind(observed.arrays, fit)
     if kind.name == counted.FIXED:
         return [

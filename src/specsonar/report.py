@@ -126,7 +126,7 @@ class Report:
             AUTOREGRESSIVE, notes, shares, best, max_burst=one, acceptance_length=one, step_ms=self._step(fit),
             jitter_ms=self._jitter(fit), tokens_per_s=rate, efficiency=one,
             gap_tokens=Estimate(0.0, 0.0, 0.0, self.level, "every step gives one token"),
-            steps=sum(a.t.size - 1 for a in self.arrays),
+            steps=parts.plain_steps(fit, self.arrays),
         )  # fmt: skip
 
     def _grouped(self, best: Explanation, shares: Sequence[Alternative]) -> Fingerprint:

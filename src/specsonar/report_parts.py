@@ -55,6 +55,13 @@ def steps_of(fit: LayerFit, arrays: Sequence[Arrays]) -> int:
     return round(fit.extra.get("steps", float(fit.burst_counts.sum()) + len(arrays)))
 
 
+def plain_steps(fit: LayerFit, arrays: Sequence[Arrays]) -> int:
+    """Steps of all streams after the prefill's when each gives a token: events, or tokens where text is held back."""
+    if fit.extra.get("held_back", 0.0) > 0:
+        return sum(int(a.tokens.sum()) - 1 for a in arrays if a.tokens is not None)
+    return sum(a.t.size - 1 for a in arrays)
+
+
 def speculation_notes(fit: LayerFit, dependence: intervals.Dependence, level: float) -> list[Finding]:
     """What a user should know about the burst law beyond its numbers."""
     notes = []

@@ -37,6 +37,7 @@ def by_stream(
     streams, arrays : the same streams as records and as the statistics saw them.
     events_are_steps : every event is a step, with as many tokens on average as the total says.
     """
+    held_back = fit is not None and fit.extra.get("held_back", 0.0) > 0
     single = events_are_steps or (fit is not None and fit.max_burst == 1)
     told = fit is not None and len(fit.bursts) == len(arrays) and all(b.size for b in fit.bursts)
     if not arrays or not (single or told):
@@ -44,7 +45,7 @@ def by_stream(
     totals = []
     for k, (one, a, steps_at) in enumerate(zip(streams, arrays, _steps(fit, arrays, single=single), strict=True)):
         if single or fit is None:
-            steps = tokens = float(a.t.size - 1)
+            steps = tokens = float(a.tokens.sum() - 1 if held_back and a.tokens is not None else a.t.size - 1)
             if events_are_steps and one.total_tokens is not None:
                 tokens = float(one.total_tokens - 1)
         else:

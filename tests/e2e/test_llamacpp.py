@@ -104,15 +104,22 @@ def test_lookup_of_repeated_words():
     assert found.fingerprint.max_burst.value == truth.largest
 
 
-def test_characters_split_over_tokens():
-    """Half a character is held back, so that events are fewer than tokens; counts come from the server.
+EMOJI = "Reply with emoji and kanji only: 🦊🌸🍣🎏🗻 日本語 🐙🍜🎐 "
+JAPANESE = "日本語の物語を書いてください: 昔々あるところに"
 
-    The acceptance length is not held against the counters: with most of the text held back it comes out too short.
-    """
-    found, _ = listen(
-        Settings(draft=4), prompts=("Reply with emoji and kanji only: 🦊🌸🍣🎏🗻 日本語 🐙🍜🎐 ",), temperature=0.8
-    )
+
+@pytest.mark.parametrize(
+    ("draft", "prompt", "seed"), [(4, EMOJI, 3), (4, JAPANESE, 3), (2, EMOJI, 7), (0, EMOJI, 7), (0, JAPANESE, 3)]
+)
+def test_characters_split_over_tokens(draft, prompt, seed):
+    """Half a character is held back, so that events are fewer than tokens; counts come from the server."""
+    found, truth = listen(Settings(draft=draft), prompts=(prompt,), seed=seed)
     answer = found.fingerprint
-    assert answer.events < answer.tokens
-    assert answer.verdict == SPECULATIVE
-    assert answer.max_burst.value == 5
+    assert answer.events < answer.tokens == sum(s.total_tokens for s in found.trace.streams)
+    if draft:
+        check(found, truth)
+        assert answer.max_burst.value == draft + 1
+    else:
+        assert truth.steps == []
+        assert answer.verdict == AUTOREGRESSIVE
+        assert answer.steps == truth.after_first

@@ -4,9 +4,11 @@ Rivals, fitted to the same counts and gaps and compared by penalised likelihood:
 
     steps      one event is one step; its time may grow with its tokens, and steps without a draft may have their own;
     merged     an event holds one, two or three steps (the sender lagged): as many step times, and the counts add up;
-    interval   an event is sent at the first step end with N tokens or more waiting (stream interval, speculation).
+    interval   an event is sent at the first step end with N tokens or more waiting (stream interval, speculation);
+    tokens     every token is a step of its own, and events wait for whole characters.
 
-Events cut loose from steps, where the server holds text back, go to `heldback`.
+Events cut loose from steps, where the server holds text back, go to `heldback`, and so do those of engines that are
+known to send single tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from ..stats.result import Arrays, LayerFit
 from ..stats.schedule import step_time
 from . import heldback
 from .counted_late import second_look
-from .counted_rivals import Data, Rival, fit_rivals, gather, with_tokens
+from .counted_rivals import Data, Rival, fit_rivals, gather, tokens_score, with_tokens
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -60,18 +62,24 @@ def kind(streams: Sequence[Arrays], fitted: LayerFit | None = None) -> CountKind
     counts = gather(streams).counts
     if counts.size == 0 or counts.max() <= 1:
         return CountKind(ONE_EACH)
-    if heldback.held_back(streams):
+    extra = (fitted or fit(streams)).extra
+    if extra["held_back"] > 0:
         return CountKind(HELD_BACK)
     low = int(counts.min())
     if low > 1 and counts.size >= 8 and (counts % low == 0).all() and (counts == low).mean() >= 0.75:
         return CountKind(FIXED, low)
-    extra = (fitted or fit(streams)).extra
     if extra["interval"] > 0:
         return CountKind(INTERVAL, int(extra["interval"]))
     return CountKind(MERGED if extra["merge_probability"] * counts.size >= 0.5 else STEPS)
 
 
-def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.random.Generator | None = None) -> LayerFit:
+def fit(
+    streams: Sequence[Arrays],
+    *,
+    max_burst: int | None = None,
+    rng: np.random.Generator | None = None,
+    by_token: bool | None = None,
+) -> LayerFit:
     """Fit the counted layer to streams that share the service.
 
     Parameters
@@ -79,6 +87,7 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
     streams : arrival times with token counts; the first event of each is the prefill's, the last may be cut.
     max_burst : largest M to consider; None for no limit.
     rng : unused, here because every layer has it.
+    by_token : whether the engine sends tokens one by one, so that larger counts are held-back text; None when unknown.
 
     Returns
     -------
@@ -90,11 +99,14 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
         steps), piled (share behind them), and with two step times plain_s and plain_share (among events of one token).
     """
     streams = with_tokens(streams)
-    if heldback.held_back(streams):
+    if by_token or heldback.held_back(streams):
         return heldback.fit(streams, max_burst=max_burst, rng=rng)
     data = gather(streams)
     resolution = max((s.resolution for s in streams), default=0.0)
-    best = max(fit_rivals(data, max_burst, resolution), key=lambda r: r.score)
+    rivals = fit_rivals(data, max_burst, resolution)
+    best = max(rivals, key=lambda r: r.score)
+    if by_token is None and tokens_score(data, resolution) > best.score:
+        return heldback.fit(streams, max_burst=max_burst, rng=rng)
     if best.name == "merged":
         best, data = second_look(best, data, streams, resolution)
     return _report(best, data, streams, resolution)

@@ -23,6 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 TWO_TIMES = 8.0  # nats against two step times: merges of plain steps look like them
+CHARACTER = 4  # most tokens in an event that waits for a whole character
 MERGES = 3  # most steps in one merged event
 INTERVAL_MOST = 64
 BEYOND = 4  # how far past the largest burst the likelihood is followed
@@ -184,6 +185,28 @@ def _steps(data: Data, floor: float) -> Rival:
         "steps", most, hazards, by_burst, alpha, alpha_loglik, loglik, score, most - 1 + 6 + extra, sizes, gaps,
         events, law.merged, fitted,
     )  # fmt: skip
+
+
+def tokens_score(data: Data, resolution: float) -> float:
+    """Score of plain decoding whose events wait for whole characters: every token is a step; -inf where it is not.
+
+    The counts are free, as under single steps. That a step with drafts may take as long as its tokens one by one
+    speaks against it as much as two step times do.
+    """
+    most = int(data.counts.max(initial=1))
+    if data.counts.size < 8 or most > CHARACTER or data.counts.min() == most:
+        return -np.inf
+    g, times, each = data.cell_gaps, data.times, data.cell_counts
+    steps = (each == np.arange(1, most + 1)[:, None]).astype(np.float64)
+    ones = np.ones(each.size, np.int64)
+    step = max(float(data.gaps.sum() / data.counts.sum()), 1e-9)
+    floor = max(resolution / 2, 1e-6, 1e-4 * step)
+    gaps = StepGaps(step, 0.0, (0.1 * step) ** 2, (0.05 * step) ** 2, floor=floor, sloped=False)
+    for _ in range(25):
+        gaps = gaps.updated(g, ones, steps, times)
+    density = (gaps.density(g, ones, most) * steps).sum(0)
+    sizes = np.bincount(data.counts, minlength=most + 1)[1:].astype(np.float64)
+    return float(times @ np.log(density)) + _complete_score(sizes) - 3.0 * float(np.log1p(times.sum())) - TWO_TIMES
 
 
 def _single_gaps(data: Data, floor: float) -> StepGaps:

@@ -3,7 +3,10 @@
 Where an event is sent only when a character is complete (llama.cpp, with scripts and emoji of several tokens a
 character), events are neither tokens nor steps: some come right behind another of the same step, some steps send
 nothing. The counts still say where the tokens are, and the gaps how many steps passed: `stats.heldback` sums over
-every way in which they fit together.
+every way in which they fit together. As an event of two steps must not be taken for one slow step, the pace of the
+server is followed (`stats.pace`).
+
+Without speculation a step is a token, and the gaps go with the counts.
 """
 
 from __future__ import annotations
@@ -16,17 +19,24 @@ import numpy.typing as npt
 
 from ..stats.bursts import mean_burst
 from ..stats.heldback import most_probable, sweep
+from ..stats.pace import TINY, local_modes, local_pace
 from ..stats.result import Arrays, LayerFit
 from ..stats.schedule import step_time
 from ..stats.stepgaps import StepGaps, mode
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 MOST_STEPS = 12  # steps between two events that are told apart
 MOST_BURST = 16
 BEYOND = 4  # how far past the best M the likelihood is followed
 UNEXPLAINED = 0.08
+CLOSE = 0.05  # of a step: most that a typical gap inside a burst takes
+FIRST_ROUNDS, ROUNDS = 15, 60  # of EM, from each start and from the best
+STEADY = 4  # EM rounds before the pace is followed
+CLEARLY = 10.0  # nats against bursts: a few quick steps look like them
+ENOUGH = 3000  # tokens on which the starting points are compared
 
 
 def held_back(streams: Sequence[Arrays]) -> bool:
@@ -36,7 +46,7 @@ def held_back(streams: Sequence[Arrays]) -> bool:
     """
     close = stray = 0
     for s in streams:
-        if s.tokens is None or s.t.size < 4 or (s.tokens[1:-1] <= 1).all():
+        if s.tokens is None or s.t.size < 4:
             continue
         gaps = np.diff(s.t)
         busy = gaps[gaps > 0.1 * np.quantile(gaps, 0.75)]
@@ -60,15 +70,36 @@ class _Fit:
     steps: list[FloatArray]
     gaps: StepGaps
     width: float
+    pace: list[FloatArray]
     loglik: float
 
+    @property
+    def score(self) -> float:
+        """Log-likelihood less what the hazards cost, and less `CLEARLY` with any."""
+        free = 0.5 * float(np.log1p((self.went + self.stopped)[:-1]).sum())
+        return self.loglik - free - (CLEARLY if self.hazards.size else 0.0)
 
-def _density(gaps: FloatArray, law: StepGaps, width: float, most: int) -> FloatArray:
-    """Shape (n, most+1): m = 0 half-Cauchy of scale `width`, m >= 1 the law of steps."""
+
+def _density(gaps: FloatArray, pace: FloatArray, law: StepGaps, width: float, most: int) -> FloatArray:
+    """Shape (n, most+1): m = 0 half-Cauchy of scale `width`, m >= 1 the law of steps, stretched by the pace."""
     out = np.empty((gaps.size, most + 1))
-    out[:, 0] = 2.0 / (np.pi * width * (1.0 + (gaps / width) ** 2))
-    out[:, 1:] = law.density(gaps, np.ones(gaps.size, np.int64), most).T
+    out[:, 0] = _together(gaps, width)
+    out[:, 1:] = law.density(gaps / pace, np.ones(gaps.size, np.int64), most).T / pace[:, None]
     return out
+
+
+def _together(gaps: FloatArray, width: float) -> FloatArray:
+    """Half-Cauchy density of the gaps between events that were sent at once."""
+    result: FloatArray = 2.0 / (np.pi * width * (1.0 + (gaps / width) ** 2))
+    return result
+
+
+def _piled(counts: IntArray, gaps: FloatArray, pace: FloatArray, step: float) -> BoolArray:
+    """Events right behind one that came late if every token is a step; shape (n,)."""
+    tiny = gaps < TINY * step * pace
+    late = gaps > (counts[1:] + 0.5) * step * pace
+    ahead = np.maximum.accumulate(np.where(tiny, 0, np.arange(1, gaps.size + 1)))
+    return np.asarray(tiny & (ahead > 0) & late[np.maximum(ahead - 1, 0)], np.bool_)
 
 
 def _climb(
@@ -78,31 +109,45 @@ def _climb(
     law: StepGaps,
     width: float,
     rounds: int,
+    pace: Sequence[FloatArray] | None = None,
     seen: int = 0,
 ) -> _Fit:
-    """EM from a start; with `seen` > 0 hazards past the last position below `seen` stay equal to it."""
+    """EM from a start; with `seen` > 0 hazards past the last position below `seen` stay equal to it.
+
+    The pace is smoothed and not fitted, so that the likelihood may fall by a little at the end.
+    """
     most = min(int(max(c[1:].max() for c in counts)), MOST_STEPS)
     every = np.concatenate(gaps)
+    paces = [np.ones(g.size) for g in gaps] if pace is None else list(pace)
     last = -np.inf
-    while True:
+    for turn in range(1, rounds + 1):
         went, stopped = np.zeros(hazards.size + 1), np.zeros(hazards.size + 1)
         steps, loglik = [], 0.0
-        for c, g in zip(counts, gaps, strict=True):
+        for c, g, q in zip(counts, gaps, paces, strict=True):
             expected = np.zeros((g.size, most + 1))
-            loglik += sweep(c, _density(g, law, width, most), np.append(hazards, 0.0), went, stopped, expected)
+            density = _density(g, q, law, width, most)
+            if hazards.size == 0:
+                piled = _piled(c, g, q, law.step)
+                density[piled] = 0.5 * (density[piled] + _together(g[piled], width)[:, None])
+            loglik += sweep(c, density, np.append(hazards, 0.0), went, stopped, expected)
             steps.append(expected)
         stopped[-1] = max(stopped[-1] - len(counts), 0.0)  # the prefill's token counted as a full burst
-        rounds -= 1
-        if not np.isfinite(loglik) or loglik - last < 1e-3 or rounds < 1:
-            return _Fit(hazards, went, stopped, steps, law, width, loglik)
+        fit = _Fit(hazards, went, stopped, steps, law, width, paces, loglik)
+        if not np.isfinite(loglik) or (loglik - last < 0.01 and turn > STEADY + 1):
+            break
         last = loglik
         hazards = _ratio(went[:-1], stopped[:-1], seen)
         together = np.concatenate(steps)
-        law = law.updated(every, np.ones(every.size, np.int64), together[:, 1:].T, np.ones(every.size))
+        if turn >= STEADY:
+            paces = [local_pace(g, q, s, law.step) for g, q, s in zip(gaps, paces, steps, strict=True)]
+        relative = every / np.concatenate(paces)
+        law = law.updated(relative, np.ones(every.size, np.int64), together[:, 1:].T, np.ones(every.size))
         order = np.argsort(every)
         mass = np.cumsum(together[order, 0])
         if mass[-1] > 0.5:
-            width = max(float(every[order][np.searchsorted(mass, mass[-1] / 2)]), 2e-5)
+            typical = float(every[order][np.searchsorted(mass, mass[-1] / 2)])
+            width = max(min(typical, CLOSE * law.step), 2e-5)
+    return fit
 
 
 def _ratio(went: FloatArray, stopped: FloatArray, seen: int) -> FloatArray:
@@ -122,47 +167,63 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
     usable = [s for s in streams if s.tokens is not None and s.t.size > 2]
     counts = [np.asarray(s.tokens, np.int64) for s in usable]
     gaps = [np.maximum(np.diff(s.t), 0.0) for s in usable]
-    every = np.concatenate(gaps)
     resolution = max((s.resolution for s in usable), default=0.0)
-    step = mode(every[every > 0.1 * np.quantile(every, 0.75)])
-    floor = max(resolution / 2, 1e-6, 1e-4 * step)
-    best: tuple[float, _Fit, dict[int, float]] | None = None
-    for quantum in (step, step / 2, 2 * step):
-        law = StepGaps(quantum, 0.0, 0.0, (0.1 * quantum) ** 2, 0.01, 0.02, floor=floor, sloped=False)
-        score, one, by_burst = _ascend(counts, gaps, law, 1e-4 + resolution, min(max_burst or MOST_BURST, MOST_BURST))
-        if best is None or score > best[0]:
-            best = (score, one, by_burst)
-    assert best is not None
-    one = best[1]
+    top = min(max_burst or MOST_BURST, MOST_BURST)
+    part = max(int(np.searchsorted(np.cumsum([c.sum() for c in counts]), ENOUGH, "right")), 1)
+    begun = [
+        (_ascend(counts[:part], gaps[:part], *start, resolution, top, FIRST_ROUNDS)[0].score, *start)
+        for start in _starts(counts[:part], gaps[:part])
+    ]
+    _, quantum, pace = max(begun, key=lambda b: b[0])
+    if pace is not None and part < len(usable):
+        pace = local_modes(gaps, quantum)
+    one, by_burst = _ascend(counts, gaps, quantum, pace, resolution, top, ROUNDS)
     seen = one.hazards.size + 1
-    by_burst = {m: v for m, v in best[2].items() if m <= seen}
+    by_burst = {m: v for m, v in by_burst.items() if m <= seen}
     for burst in range(seen + 1, seen + BEYOND + 1) if seen > 1 else ():
-        start = np.append(one.hazards, np.full(burst - seen, one.hazards[-1])).clip(0.02, 0.98)
-        by_burst[burst] = _climb(counts, gaps, start, one.gaps, one.width, 20, seen).loglik
+        more = np.append(one.hazards, np.full(burst - seen, one.hazards[-1])).clip(0.02, 0.98)
+        by_burst[burst] = _climb(counts, gaps, more, one.gaps, one.width, 20, one.pace, seen).loglik
     return _report(one, by_burst, usable, counts, gaps, resolution)
 
 
+def _starts(counts: Sequence[IntArray], gaps: Sequence[FloatArray]) -> list[tuple[float, list[FloatArray] | None]]:
+    """Times of a step to begin with, each with a pace: the usual gap may hold one step, two, or one for each token."""
+    every = np.concatenate(gaps)
+    step = mode(every[every > TINY * np.quantile(every, 0.75)])
+    token = float(every.sum()) / sum(float(c[1:].sum()) for c in counts)
+    level = local_modes(gaps, step)
+    return [(q, None) for q in (step, step / 2, 2 * step, token)] + [(step / k, level) for k in (1, 2, 3)]
+
+
 def _ascend(
-    counts: Sequence[IntArray], gaps: Sequence[FloatArray], law: StepGaps, width: float, top: int
-) -> tuple[float, _Fit, dict[int, float]]:
-    """M = 1, 2, ... until three in a row are worse: best penalised score, its fit, and all log-likelihoods."""
-    best: tuple[float, _Fit] | None = None
+    counts: Sequence[IntArray],
+    gaps: Sequence[FloatArray],
+    step: float,
+    pace: Sequence[FloatArray] | None,
+    resolution: float,
+    top: int,
+    rounds: int,
+) -> tuple[_Fit, dict[int, float]]:
+    """M = 1, 2, ... until three in a row are worse: the fit with the best score, and all log-likelihoods."""
+    floor = max(resolution / 2, 1e-6, 1e-4 * step)
+    law = StepGaps(step, 0.0, 0.0, (0.1 * step) ** 2, 0.01, 0.02, floor=floor, sloped=False)
+    width = 1e-4 + resolution
+    best: _Fit | None = None
     by_burst: dict[int, float] = {}
     worse = 0
     hazards = np.zeros(0)
     for burst in range(1, top + 1):
-        one = _climb(counts, gaps, hazards, law, width, 60)
+        one = _climb(counts, gaps, hazards, law, width, rounds, pace)
         by_burst[burst] = one.loglik
-        score = one.loglik - 0.5 * float(np.log1p((one.went + one.stopped)[:-1]).sum())
-        if best is None or score > best[0]:
-            best, worse = (score, one), 0
+        if best is None or one.score > best.score:
+            best, worse = one, 0
         else:
             worse += 1
-        if worse >= 3 and np.isfinite(best[0]):
+        if worse >= 3 and np.isfinite(best.score):
             break
         hazards = np.append(one.hazards, 0.6).clip(0.02, 0.98)
     assert best is not None
-    return best[0], best[1], by_burst
+    return best, by_burst
 
 
 def _report(
@@ -189,8 +250,8 @@ def _report(
     time = step_time([s.t for s in streams], mean, doubt, resolution)
     most = order.size - 1
     paths = tuple(
-        most_probable(c, _density(g, best.gaps, best.width, most), np.append(best.hazards, 0.0))[:-1]
-        for c, g in zip(counts, gaps, strict=True)
+        most_probable(c, _density(g, q, best.gaps, best.width, most), np.append(best.hazards, 0.0))[:-1]
+        for c, g, q in zip(counts, gaps, best.pace, strict=True)
     )
     tokens = sum(float(c.sum()) - 1.0 for c in counts)
     steps = sum(float(m.sum()) for m in mean)
@@ -199,8 +260,10 @@ def _report(
     spread = (
         float(np.sqrt((sizes @ np.arange(1, burst + 1) ** 2) / max(sizes.sum(), 1.0) - length**2)) if burst > 1 else 0.0
     )
+    # the scatter of bursts, and how many steps there were
+    length_se = float(np.hypot(spread / np.sqrt(max(steps, 1.0)), length * np.sqrt(doubt) / max(steps, 1.0)))
     extra = {
-        "steps": steps, "length": length, "length_se_iid": float(spread / np.sqrt(max(steps, 1.0))),
+        "steps": steps, "length": length, "length_se_iid": length_se,
         "merge_probability": 0.0, "merge_three": 0.0, "interval": 0.0, "held_back": 1.0, "late": best.gaps.tail,
         "piled": best.gaps.tiny, "per_token_s": 0.0, "tokens_per_step": tokens / max(steps, 1e-9),
         "within_s": best.width,
@@ -214,7 +277,7 @@ def _report(
 def _one_alpha(best: _Fit, counts: Sequence[IntArray], gaps: Sequence[FloatArray], alpha: float, burst: int) -> float:
     """Log-likelihood with one alpha at the same gap law (EM from the pooled ratio)."""
     most = best.steps[0].shape[1] - 1
-    densities = [_density(g, best.gaps, best.width, most) for g in gaps]
+    densities = [_density(g, q, best.gaps, best.width, most) for g, q in zip(gaps, best.pace, strict=True)]
     last = -np.inf
     for _ in range(50):
         went, stopped, loglik = np.zeros(burst), np.zeros(burst), 0.0
