@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ..defended import Defended
 from ..fingerprint import Comparison, Estimate, Fingerprint
 from ..planned import SpeedPlan
 from ..shown import Shown
@@ -63,7 +64,7 @@ def plot(record: Shown, name: str | None) -> Any:
     # imported when somebody plots: altair comes with an extra
     import altair
 
-    from . import charts, images, maps, pairs, planfigures
+    from . import charts, defencefigures, images, maps, pairs, planfigures
 
     match record:
         case Fingerprint():
@@ -72,6 +73,8 @@ def plot(record: Shown, name: str | None) -> Any:
             drawn = pairs.comparison_figures(record, images.PALETTE)
         case SpeedPlan():
             drawn = planfigures.speed_figures(record, images.PALETTE)
+        case Defended():
+            drawn = defencefigures.defence_figures(record, images.PALETTE)
         case _:
             drawn = maps.sweep_figures(_sweep(record), images.PALETTE)
     if name is not None:

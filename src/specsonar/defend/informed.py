@@ -1,0 +1,70 @@
+"""Observers who know the policy. Simple ones: what they learn is the least that such an observer can."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..sources.defences import BATCH, PACE, SPLIT, Policy
+from ..stats.baseline import alpha_from_mean
+
+FloatArray = npt.NDArray[np.float64]
+
+_WIDER: Final = 1.0
+"""Variance of the tokens in a batch that plain decoding does not reach: its batches differ by a token at the edges."""
+
+
+class Guess(NamedTuple):
+    """What an observer says; nan for what he cannot tell."""
+
+    speculative: bool
+    max_burst: float = math.nan
+    alpha: float = math.nan
+    step_ms: float = math.nan
+
+
+def observe(policy: Policy, streams: Sequence[FloatArray]) -> Guess | None:
+    """What one who knows `policy` makes of arrival times, each of shape (n,), milliseconds; None without such a one."""
+    if policy.kind == BATCH:
+        return _batches(policy, streams)
+    if policy.kind == PACE:
+        return _places(policy, streams)
+    if policy.kind == SPLIT:
+        return _split(streams)
+    return None
+
+
+def _batches(policy: Policy, streams: Sequence[FloatArray]) -> Guess:
+    """The tokens of a batch: those of plain decoding are as many as steps fit in, those of speculation scatter."""
+    counts = []
+    for t in streams:
+        place = np.rint((t - t[0]) / policy.period_ms).astype(np.int64)
+        counts.append(np.bincount(place)[1:-1])  # the first holds the first token, the last is cut
+    all_counts = np.concatenate(counts)
+    return Guess(bool(all_counts.size > 1 and all_counts.var() > _WIDER))
+
+
+def _places(policy: Policy, streams: Sequence[FloatArray]) -> Guess:
+    """Places between tokens: with plain decoding they differ by one, unless the queue never runs dry."""
+    between = np.concatenate([np.rint(np.diff(t) / policy.period_ms) for t in streams])
+    low, high = np.percentile(between, (1, 99))
+    return Guess(bool(high - low > 1))
+
+
+def _split(streams: Sequence[FloatArray]) -> Guess:
+    """Gaps are the step over its tokens, so the longest over the shortest is M, where steps of one token occur."""
+    gaps = np.concatenate([np.diff(t[1:]) for t in streams])
+    shortest, longest = np.percentile(gaps, (10, 99))
+    if shortest <= 0:
+        return Guess(False)
+    burst = float(np.rint(longest / shortest))
+    if burst < 2:
+        return Guess(False, 1.0, math.nan, float(np.median(gaps)))
+    # a gap of step/B belongs to a step of B tokens: as many steps as the gaps have shares of one
+    step = float(np.median(gaps[gaps > longest * 0.75]))
+    mean = gaps.size / float((gaps / step).sum())
+    return Guess(True, burst, alpha_from_mean(mean, int(burst)), step)
