@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "serve": "Put a service with known settings behind a real HTTP server.",
     "sweep": "Measure how well services can be recognised, setting by setting.",
     "plan": "Tell what a draft would bring, or how much must be recorded to know it.",
-    "defend": "Tell what it would cost to hide, and what observers learn all the same.",
+    "defend": "Tell what it would cost a service to hide how it decodes.",
     "doctor": "Measure what this machine, and the way to a service, let you see.",
     "explain": "Say what a finding means and what to do about it.",
     "completion": "Print the completion script of a shell.",

@@ -15,6 +15,7 @@ from .progress import progress
 from .reading import reading_options
 from .simulate import Grouped, chosen, knob_options, world_option
 from .state import state_of, verbosity
+from .workers import executor_options
 
 if TYPE_CHECKING:
     from ..defended import Defended
@@ -38,16 +39,14 @@ if TYPE_CHECKING:
     "--tokens", type=click.IntRange(2), multiple=True, metavar="N",
     help="Length of an answer, once or more.  [default: 600; 300, 600 and 1200 for the preset delay]",
 )  # fmt: skip
-@click.option("--reps", type=click.IntRange(1), metavar="N", default=8, show_default=True, help="Trials a row.")
+@click.option(
+    "--reps", type=click.IntRange(1), metavar="N", help="Trials a row.  [default: 8; 6 for the preset delay]"
+)  # fmt: skip
 @click.option(
     "--streams", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Answers an observer has."
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of all chance.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes.  [default: one per usable core]")
-@click.option(
-    "--executor", default="processes", show_default=True, metavar="NAME",
-    help="Where the trials run: processes, serial, or dask://HOST:PORT.",
-)  # fmt: skip
+@executor_options
 @click.option("--csv", "format_", flag_value="csv", help="Short for --format csv.")
 @world_option
 @reading_options
@@ -63,7 +62,7 @@ def command(
     policies: tuple[Policy, ...],
     preset: str | None,
     tokens: tuple[int, ...],
-    reps: int,
+    reps: int | None,
     streams: int,
     seed: int,
     jobs: int | None,
@@ -77,7 +76,7 @@ def command(
     columns: Any,
     **knobs: Any,
 ) -> None:
-    """Tell what it would cost to hide how a service decodes, and what observers learn all the same.
+    """Tell what it would cost a service to hide how it decodes.
 
     \b
     Every kind of policy, for a simulated service of these settings:
@@ -85,7 +84,7 @@ def command(
     How much random delay is enough:
       specsonar defend --preset delay
     Two policies, for what was recorded of a real service:
-      specsonar defend recording.jsonl --policy pace=8ms --policy scatter=uniform:40ms
+      specsonar defend FILE --policy pace=8ms --policy scatter=uniform:40ms
 
     Behind each policy three observers look at the same stream: specsonar's estimator, the founding article's, and for
     some policies one who knows the policy. What is set against it is what users wait. `specsonar proxy --defend` does

@@ -60,7 +60,7 @@ def defend(
     policies: Iterable[Policy | str] = (),
     preset: str = "frontier",
     tokens: Sequence[int] = (),
-    reps: int = 10,
+    reps: int | None = None,
     streams: int = 1,
     seed: int = 0,
     source: str = "recorded",
@@ -75,7 +75,7 @@ def defend(
     service : a simulated service (the default one if None), or recorded streams, which all observers get together.
     policies : what is tried, as `Policy` or as text; those of `preset` if there are none.
     tokens : lengths of simulated answers; by the preset if there are none.
-    reps : trials a row. A trial of a simulated service is one answer with drafts and one without.
+    reps : trials a row; by the preset if None. One of a simulated service is an answer with drafts and one without.
     streams : answers that an observer has in a trial.
     seed : of all chance. Trial r is the same service run in every row, so rows differ by the policy alone.
     source : names of the recordings.
@@ -89,6 +89,7 @@ def defend(
     """
     if preset not in grids.PRESETS:
         raise UsageError(f"no preset is called {preset!r}", f"use one of {', '.join(PRESETS)}")
+    reps = grids.REPS[preset] if reps is None else reps
     if reps < 1 or streams < 1 or any(n < 2 for n in tokens):
         raise UsageError("a row needs trials, streams and tokens", "give numbers from 1, and 2 tokens at least")
     recorded = service if isinstance(service, Trace) else None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from ..sources.defences import DELAY, SCATTER, Policy
 from ..sources.laws import Delay
 
-MEAN_STEPS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5)
+MEAN_STEPS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 """Mean delays of the grid `delay`."""
 
 LENGTHS: Final = (300, 600, 1200)
 """Tokens of an answer in the grid `delay`."""
 
+REPS: Final = {"frontier": 8, "delay": 6}
+"""Trials a row: two to three minutes on two cores."""
+
 WAYS: Final = ((DELAY, "exponential"), (DELAY, "uniform"), (SCATTER, "exponential"), (SCATTER, "uniform"))
+ASKED: Final = ((DELAY, "exponential"), (SCATTER, "exponential"), (SCATTER, "uniform"))
+"""Random delays of the grid `delay`; a queue with uniform delays lies between the first and the last."""
+
 _SHORT: Final = (0.1, 0.2, 0.4, 1.0)
 
 
@@ -29,9 +35,9 @@ def frontier(step_ms: float, token_ms: float) -> tuple[Policy, ...]:
 
 
 def delay(step_ms: float, token_ms: float) -> tuple[Policy, ...]:
-    """The founding article's open question: random delays from a tenth of the step to one and a half."""
+    """The founding article's open question: random delays from a tenth of the step to a whole one."""
     del token_ms
-    return (Policy(), *(random(kind, law, part * step_ms) for kind, law in WAYS for part in MEAN_STEPS))
+    return (Policy(), *(random(kind, law, part * step_ms) for kind, law in ASKED for part in MEAN_STEPS))
 
 
 PRESETS: Final[dict[str, Callable[[float, float], tuple[Policy, ...]]]] = {"frontier": frontier, "delay": delay}
@@ -71,8 +77,3 @@ def strength(policy: Policy, step_ms: float) -> float:
 def lengths(preset: str) -> tuple[int, ...]:
     """Tokens of an answer where nobody says."""
     return LENGTHS if preset == "delay" else (600,)
-
-
-def seeds(count: int) -> Iterator[int]:
-    """Numbers of the trials of a row."""
-    yield from range(count)

@@ -59,9 +59,9 @@ def _parts(found: Defended) -> Iterator[RenderableType]:
 def _legend() -> Iterator[Text]:
     yield Text()
     yield Text(
-        "seen: speculation is told, and falsely where there is none; M: exact; off: median error. ours: specsonar; base: "
-        "the founding article's analyser; inf.: one who knows the policy. r: bytes of a write against its tokens; told: "
-        "writes whose tokens the bytes tell.",
+        "seen: speculation is told; false: it is told of plain decoding; M: exact; off: median error. ours: specsonar; "
+        "base: the founding article's analyser; inf.: one who knows the policy. r: bytes of a write against its "
+        "tokens; told: writes whose tokens the bytes tell.",
         style="dim",
     )
 
