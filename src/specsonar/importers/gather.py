@@ -13,9 +13,9 @@ from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, UNKNOWN, IntArray, Stream, Trace, stream
 from ..wire.answer import Answer
+from .evenness import gathered, made_up
 from .jsonparts import Parts
 from .recording import in_order
-from .refusals import HOLDS
 from .values import LATEST, Floats, decoded
 
 MAX_EVENTS: Final = 4_000_000
@@ -23,12 +23,6 @@ MAX_EVENTS: Final = 4_000_000
 
 LONGEST_LINE: Final = 64 << 20
 """Bytes of one line of JSON lines that holds a whole answer."""
-
-SAME_S: Final = 2e-9
-"""Gaps that a tool made from one quotient differ by rounding only; measured neighbours by some 100 us."""
-
-_TICK_S: Final = 10e-6
-_FEWEST_EVEN: Final = 8
 
 # Gaps far below the mean are bursts; a stray one, a late packet, is none.
 _IN_BURST: Final = 0.15
@@ -54,22 +48,6 @@ def counted(t_ns: IntArray, total: int | None, counts: npt.ArrayLike | None = No
     gaps = np.diff(t_ns)
     bursts = gaps.size and float((gaps < _IN_BURST * gaps.mean()).mean()) > _SOME
     return unknown, ASSUMED_ONE if bursts else NOT_SAID
-
-
-def spread_evenly(after_s: Floats) -> bool:
-    """Whether a tool spread events evenly over an interval: one gap, the same to the nanosecond, for half of them.
-
-    A coarse clock repeats gaps, too, but then they are multiples of its tick; 10 us and more are taken for one.
-    """
-    gaps = np.diff(after_s)
-    if gaps.size < _FEWEST_EVEN - 1:
-        return False
-    ends = np.append(np.flatnonzero(np.abs(np.diff(gaps)) > SAME_S), gaps.size - 1)
-    lengths = np.diff(np.concatenate(([-1], ends)))
-    longest = int(np.argmax(lengths))
-    gap = float(gaps[ends[longest]])
-    off_tick = abs(gap / _TICK_S - round(gap / _TICK_S)) * _TICK_S > SAME_S
-    return gap > SAME_S and off_tick and bool(2 * lengths[longest] >= after_s.size)
 
 
 def _in_lines(head: bytes) -> bool:
@@ -205,7 +183,7 @@ class Gathered:
         if after_s.size and np.abs(after_s).max() >= LATEST:
             self.skip("a request of many years")
             return
-        if spread_evenly(after_s):
+        if made_up(after_s):
             self.made_up += 1
             return
         start = start_ns or 0
@@ -239,14 +217,11 @@ class Gathered:
             notes.append(finding("I001", f"{name} is not JSON from byte {parts.defect} on"))
         if self.failed:
             notes.append(finding("I007", f"{name}: {self.failed} requests failed and were left out"))
-        if self.made_up:
-            of = f"{self.made_up} of {self.made_up + len(self.streams)} requests"
-            notes.append(finding("I012", f"{name}: the times of {of} are spread evenly, not measured"))
         if self.bad:
             notes.append(finding("I004", f"{name}: {self.bad} left out, the first is {self.first_bad}"))
         if self._fell:
             notes.append(finding("I003", f"{name}: {self._fell} times were earlier than the one before"))
         if self._seen > self._kept:
             notes.append(finding("I013", f"{name}: the first {self._kept:,} of {self._seen:,} events were kept"))
-        meta = meta if self.streams else {HOLDS: {}} | meta
-        return Trace(tuple(self.streams), {k: v for k, v in meta.items() if v is not None}, tuple(notes))
+        told = {key: value for key, value in meta.items() if value is not None}
+        return gathered(name, self.streams, notes, self.made_up, **told)

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..bytefile import ByteFile
 from ..trace import IntArray, Trace
-from .gather import SAME_S, Gathered, spread_evenly
+from .evenness import SAME_S, spread_evenly
+from .gather import Gathered
 from .jsonparts import EACH, Parts
 from .refusals import HOLDS, no_times, refuse_gaps
 from .sniff import has

@@ -23,6 +23,7 @@ from ..findings import finding
 from ..fingerprint import Finding
 from ..trace import ASSUMED_ONE, COUNTED, ONE_EACH, Trace, stream
 from ..units import guess_unit, to_ns
+from .evenness import measured
 
 NAME: Final = "plain text"
 LOOKS: Final = "one arrival time per line, optionally a token count after it"
@@ -92,7 +93,7 @@ def read(source: ByteFile, *, unit: str | None = None, gaps: bool = False) -> Tr
         count_source=ASSUMED_ONE if counts is None or (counts < 0).all() else ONE_EACH if single else COUNTED,
         meta={"unit": unit},
     )
-    return Trace((made,), {}, tuple(findings))
+    return measured(source.name, [made], findings)
 
 
 WORDS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}

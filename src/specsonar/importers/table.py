@@ -26,6 +26,7 @@ from ..fingerprint import Finding
 from ..trace import ASSUMED_ONE, COUNTED, ONE_EACH, UNKNOWN, IntArray, Stream, Trace, stream
 from ..units import guess_unit, to_ns
 from . import columns as tables
+from .evenness import measured
 from .plaintext import WORDS, check_times, relative, times_of
 from .recording import in_order
 from .values import Floats, iso_ns
@@ -234,7 +235,7 @@ def _trace(
         falling += fell
     if falling:
         notes.append(finding("I003", f"{name}: {falling} times were earlier than the one before"))
-    return Trace(tuple(streams), {}, tuple(notes))
+    return measured(name, streams, notes)
 
 
 def _stream(t_ns: IntArray, counts: IntArray | None, label: str, unit: str) -> Stream:

@@ -100,7 +100,7 @@ def iso_ns(text: object) -> int | None:
     return nano if is_ns(nano) else None
 
 
-def since(times_ns: list[int], start_ns: int) -> Floats:
+def since(times_ns: npt.ArrayLike, start_ns: int) -> Floats:
     """Seconds from `start_ns` to each of `times_ns`."""
-    after: Floats = (np.array(times_ns, np.int64) - start_ns).astype(np.float64) * 1e-9
+    after: Floats = (np.asarray(times_ns, np.int64) - start_ns).astype(np.float64) * 1e-9
     return after

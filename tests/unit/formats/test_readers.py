@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from specsonar.errors import FormatError, InputError, LimitError, UsageError
@@ -433,6 +434,31 @@ def test_times_that_no_clock_shows_are_left_out() -> None:
 
 
 # --- made-up times -----------------------------------------------------------------------------------------------
+
+
+def text_of(times: npt.ArrayLike) -> io.BytesIO:
+    return io.BytesIO("".join(f"{t:.9f}\n" for t in np.asarray(times)).encode())
+
+
+def test_a_list_of_times_that_a_tool_spread_evenly_is_no_evidence() -> None:
+    rng = np.random.default_rng(5)
+    steps, sizes = rng.normal(0.02, 0.0008, 60), rng.integers(1, 5, 60)
+    divided = np.repeat(steps / sizes, sizes)  # the time of each step over its tokens
+    for gaps in (np.full(60, 0.0203337), divided):
+        for heading in (b"", b"id,t\n"):
+            rows = text_of(np.cumsum(gaps)).getvalue()
+            text = heading + (b"0," + rows.strip().replace(b"\n", b"\n0,") if heading else rows)
+            with pytest.raises(InputError, match="spread evenly, not measured"):
+                read(io.BytesIO(text))
+    assert len(read(text_of(np.cumsum(steps))).streams) == 1
+
+
+@pytest.mark.parametrize(("tick", "jitter"), [(1e-9, 1e-5), (1e-7, 1e-5), (1e-6, 1e-4), (1e-3, 1e-3)])
+def test_measured_times_are_not_taken_for_made_up_ones(tick: float, jitter: float) -> None:
+    """Steps with bursts in them, by clocks that tick in nanoseconds, 100 ns (Windows), microseconds, milliseconds."""
+    rng = np.random.default_rng(7)
+    gaps = np.where(rng.random(600) < 0.6, rng.gamma(4, 3e-6, 600), rng.normal(0.02, jitter, 600))
+    assert len(read(text_of(np.round(np.cumsum(gaps) / tick) * tick), unit="s").streams) == 1
 
 
 def test_times_that_a_tool_spread_evenly_are_not_used() -> None:
