@@ -17,6 +17,7 @@ from specsonar.doctor import Checkup
 from specsonar.doctor.machine import Clock, Local
 from specsonar.doctor.service import Burst, Service
 from specsonar.fingerprint import HELD, Change, Check, Comparison, StreamTotals
+from specsonar.planned import Trial
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -176,5 +177,9 @@ def test_the_page_of_plans_names_every_key(sample):
     page = (ROOT / "docs" / "reference" / "json-plan.md").read_text(encoding="utf-8")
     record = specsonar.plan_speed(sample, draft_cost=0.1).to_dict() | {"service": None}
     keys = [k for k in flat(record) if k.rpartition(".")[2] not in ESTIMATE or "." not in k]
-    speed = page.partition("## About speed")[2].partition("\n## ")[0]
+    speed, data = page.partition("## About speed")[2].split("\n## About data")
     assert re.findall(r"^\| `([^`]+)` \|", speed, re.MULTILINE) == keys
+    sized = specsonar.plan_data(targets=["max_burst"], layers=["counted"])
+    trial = Trial(1, 40, 40, 38, 0.95, 0.8, 0.99)
+    keys = list(flat(dataclasses.replace(sized, needs=(dataclasses.replace(sized.needs[0], trial=trial),)).to_dict()))
+    assert re.findall(r"^\| `([^`]+)` \|", data, re.MULTILINE) == keys

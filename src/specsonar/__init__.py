@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from .fingerprint import Comparison, Estimate, Finding, Fingerprint
     from .fit import fingerprint
     from .importers import read
-    from .plan import plan_speed, speedup
-    from .planned import SpeedPlan
+    from .plan import plan_data, plan_speed, speedup
+    from .planned import DataPlan, SpeedPlan
     from .probe import Probe, probe
     from .sources.simulate import simulate
     from .trace import Stream, Trace
 
 __all__ = [
-    "Comparison", "ConnectionFailed", "Estimate", "Finding", "Fingerprint", "FormatError", "InputError", "LimitError",
-    "Probe", "SpecsonarError", "SpeedPlan", "Stream", "Trace", "UsageError", "__version__", "compare", "fingerprint",
-    "plan_speed", "probe", "read", "simulate", "speedup",
+    "Comparison", "ConnectionFailed", "DataPlan", "Estimate", "Finding", "Fingerprint", "FormatError", "InputError",
+    "LimitError", "Probe", "SpecsonarError", "SpeedPlan", "Stream", "Trace", "UsageError", "__version__", "compare",
+    "fingerprint", "plan_data", "plan_speed", "probe", "read", "simulate", "speedup",
 ]  # fmt: skip
 
 __version__: Final = "0.1.0"
@@ -35,6 +35,7 @@ __version__: Final = "0.1.0"
 _HOME: Final = {
     "Comparison": "fingerprint",
     "ConnectionFailed": "errors",
+    "DataPlan": "planned",
     "Estimate": "fingerprint",
     "Finding": "fingerprint",
     "Fingerprint": "fingerprint",
@@ -49,6 +50,7 @@ _HOME: Final = {
     "UsageError": "errors",
     "compare": "compare",
     "fingerprint": "fit",
+    "plan_data": "plan",
     "plan_speed": "plan",
     "probe": "probe",
     "read": "importers",

@@ -160,10 +160,12 @@ def _more(found: Fingerprint, estimate: Estimate, bound: float) -> str:
     tokens = found.tokens or found.events
     if estimate.high is None or not tokens:
         return "; one end of it is open: more tokens are needed"
-    away = abs(estimate.value - bound) / max(estimate.high - estimate.low, 1e-12) * 2
-    if away < 0.1:
+    from .stats.needed import scaled  # brings numpy, which reading expectations does without
+
+    half, away = (estimate.high - estimate.low) / 2, abs(estimate.value - bound)
+    if away < 0.1 * half:
         return "; it lies at the bound itself, which no recording settles"
-    return f"; about {ceil(1.2 * tokens / away**2):,} tokens are needed, these are {tokens:,}"
+    return f"; about {ceil(1.2 * scaled(tokens, half, away)):,} tokens are needed, these are {tokens:,}"
 
 
 def _size(found: Fingerprint, expected: Expectation) -> tuple[str, str]:

@@ -11,6 +11,19 @@ from .shown import Shown
 
 SCHEMA: Final = "specsonar.plan/1"
 
+SPECULATION: Final = "speculation"
+MAX_BURST: Final = "max_burst"
+ACCEPTANCE_RATE: Final = "acceptance_rate"
+ACCEPTANCE_LENGTH: Final = "acceptance_length"
+STEP: Final = "step_ms"
+CHANGE_OF_LENGTH: Final = "acceptance_length_change"
+CHANGE_OF_STEP: Final = "step_ms_change"
+
+TARGETS: Final = (
+    SPECULATION, MAX_BURST, ACCEPTANCE_RATE, ACCEPTANCE_LENGTH, STEP, CHANGE_OF_LENGTH, CHANGE_OF_STEP,
+)  # fmt: skip
+"""What can be asked for, in the order in which it becomes known."""
+
 
 @dataclass(frozen=True, slots=True)
 class VerifyCost:
@@ -195,6 +208,157 @@ class SpeedPlan(Shown):
                     a.break_even_alpha, d.break_even_cost, d.even_cost, a.step_ms, None if rate is None else rate.value,
                     None if against is None else against.value, d.assumed,
                 ])  # fmt: skip
+        return names, table
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The service that a recording is planned for.
+
+    Attributes
+    ----------
+    max_burst, acceptance : M, and the acceptance at each of its M - 1 positions.
+    step_ms, jitter_ms : time of a step, and standard deviation of the delivery delay, milliseconds.
+    step_cv : coefficient of variation of the step times; None where each layer has its usual one.
+    spread : relative standard deviation of the acceptance length, and of the step, from stream to stream.
+    tokens_per_stream : length of an answer.
+    """
+
+    max_burst: int
+    acceptance: tuple[float, ...]
+    step_ms: float
+    jitter_ms: float
+    step_cv: float | None
+    spread: float
+    tokens_per_stream: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "max_burst": self.max_burst, "acceptance": list(self.acceptance), "step_ms": self.step_ms,
+            "jitter_ms": self.jitter_ms, "step_cv": self.step_cv, "spread": self.spread,
+            "tokens_per_stream": self.tokens_per_stream,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How often simulated recordings gave what was wanted.
+
+    Attributes
+    ----------
+    streams, tokens : of each recording, all streams together.
+    recordings, right : how many there were, and how many of them were right.
+    share, low, high : right over all, with its 95% interval (Wilson 1927).
+    """
+
+    streams: int
+    tokens: int
+    recordings: int
+    right: int
+    share: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "streams": self.streams, "tokens": self.tokens, "recordings": self.recordings, "right": self.right,
+            "share": self.share, "low": self.low, "high": self.high,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one question needs when tokens are observed in one way.
+
+    Attributes
+    ----------
+    target : what is asked for, e.g. "max_burst".
+    wanted : the same in words, with the precision.
+    probability : with which a recording of that size gives it.
+    layer : how tokens are observed: counted, in-order or independent.
+    tokens, streams : of the whole recording (of each side, for a change); None where no recording is long enough.
+    limit : what it is that takes so many, in a few words.
+    trial, quarter : recordings of that size, and of a quarter of it, that were simulated; None where none were.
+    """
+
+    target: str
+    wanted: str
+    probability: float
+    layer: str
+    tokens: int | None
+    streams: int | None
+    limit: str
+    trial: Trial | None = None
+    quarter: Trial | None = None
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the simulation agrees that it is enough; None when it was not tried."""
+        return None if self.trial is None else self.trial.high >= self.probability
+
+    @property
+    def tight(self) -> bool | None:
+        """Whether a quarter of it is not enough; None when that was not tried."""
+        return None if self.quarter is None else self.quarter.high < self.probability
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "target": self.target, "wanted": self.wanted, "probability": self.probability, "layer": self.layer,
+            "tokens": self.tokens, "streams": self.streams, "limit": self.limit, "reached": self.reached,
+            "tight": self.tight, "trial": None if self.trial is None else self.trial.to_dict(),
+            "quarter": None if self.quarter is None else self.quarter.to_dict(),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlan(Shown):
+    """How much has to be recorded. Field names are those of the JSON contract.
+
+    Attributes
+    ----------
+    sentence : the answer in plain words.
+    setting : the service.
+    precision, change : relative half-width of an interval, and relative change, that are asked for.
+    level, sure : of the intervals; and the probability with which a question of yes or no is answered right.
+    needs : one entry for each question and way of observing.
+    assumptions : what the answer rests on, in plain words.
+    """
+
+    sentence: str
+    setting: Setting
+    precision: float
+    change: float
+    level: float
+    sure: float
+    needs: tuple[Need, ...]
+    assumptions: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON contract, `specsonar.plan/1` about data."""
+        return {
+            "schema": SCHEMA,
+            "about": "data",
+            "sentence": self.sentence,
+            "setting": self.setting.to_dict(),
+            "precision": self.precision,
+            "change": self.change,
+            "level": self.level,
+            "sure": self.sure,
+            "needs": [n.to_dict() for n in self.needs],
+            "assumptions": list(self.assumptions),
+        }
+
+    def flat(self) -> tuple[list[str], list[list[Any]]]:
+        """Column names and one list of values for each question and way of observing, for tables and CSV."""
+        names = ["target", "wanted", "probability", "layer", "tokens", "streams", "limit", "share", "quarter_share"]
+        table = [
+            [n.target, n.wanted, n.probability, n.layer, n.tokens, n.streams, n.limit,
+             None if n.trial is None else n.trial.share, None if n.quarter is None else n.quarter.share]
+            for n in self.needs
+        ]  # fmt: skip
         return names, table
 
 

@@ -27,6 +27,7 @@ from .fingerprint import (
     StreamTotals,
 )
 from .stats import intervals
+from .stats.needed import scaled
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -129,7 +130,7 @@ def change(name: str, found: Difference | None, margin: float, level: float) -> 
     if verdict == UNDETERMINED and se > 0:
         # either the interval shrinks into the margin, or away from no change, whichever comes first
         room = max(most - abs(d), abs(d) * intervals.quantile(level) / intervals.quantile(SURE), 0.1 * most)
-        more = (intervals.quantile(level, freedom) * se / room) ** 2
+        more = scaled(1, intervals.quantile(level, freedom) * se, room)
         needed = ceil(found.streams * max(more, 1.1))
     values = [exp(min(x, _LARGEST)) for x in (found.base, found.candidate, d, low, high)]
     return Change(

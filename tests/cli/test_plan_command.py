@@ -134,3 +134,80 @@ def test_help_shows_examples(run):
     said = run("plan", "--help").stdout
     assert "specsonar plan --k 4 --alpha 0.8 --draft-cost 0.05" in said
     assert "Forward" in said
+
+
+# --- backward ---
+
+BACKWARD = ("plan", "--jitter", 6, "--step", 20, "--precision", "5%")
+
+
+def test_backward_tells_tokens_and_streams_for_every_way_of_observing(run):
+    result = run(*BACKWARD)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    rows = {line[:28].strip(): line.split()[-9:] for line in result.stdout.splitlines() if " in " in line}
+    assert rows["acceptance rate ±5%"] == ["468", "in", "1", "468", "in", "1", "524", "in", "1"]
+    assert rows["M exact and bounded"][-3:] == ["524", "in", "1"]
+    assert rows["acceptance length changed 5%"][0] == "8,400"
+
+
+def test_one_question_in_one_layer(run):
+    plain = json.loads(
+        run("plan", "--for", "max_burst", "--layer", "counted", "--k", 7, "--alpha", 0.6, "--json").stdout
+    )
+    (need,) = plain["needs"]
+    assert (plain["about"], need["target"], need["layer"], need["limit"]) == (
+        "data", "max_burst", "counted", "full bursts",
+    )  # fmt: skip
+    assert plain["setting"]["max_burst"] == 8
+    assert need["trial"] is None
+
+
+def test_check_tells_how_many_were_right(run):
+    result = run(
+        "plan", "--for", "speculation", "--layer", "counted", "--check", "--recordings", 8, "--jobs", 1, "--seed", 1
+    )
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "enough" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "0%" in next(line for line in result.stdout.splitlines() if line.endswith("enough"))
+
+
+def test_backward_from_a_file(run, saved):
+    plain = json.loads(run("plan", saved(), "--precision", "2%", "--json").stdout)
+    assert {n["layer"] for n in plain["needs"]} == {"in-order"}
+    assert plain["setting"]["tokens_per_stream"] == 600
+    refused = run("plan", saved(), "--precision", "2%", "--check")
+    assert refused.exit_code == 2 and "simulator" in refused.stderr
+
+
+def test_a_page_and_figures_of_sizes(run, tmp_path):
+    path, figures = tmp_path / "plan.html", tmp_path / "figures"
+    assert run(*BACKWARD, "--format", "html", "-o", path, "--figures", figures).exit_code == 0
+    assert "Tokens that it takes" in path.read_text()
+    assert {p.name for p in figures.glob("*.svg")} == {"tokens.svg"}
+    table = list(csv.DictReader(io.StringIO(run(*BACKWARD, "--format", "csv").stdout)))
+    assert len(table) == 21
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--precision", "200%"), "no share"),
+        (("--jitter", "-1"), "--jitter"),
+        (("--for", "luck"), "'luck' is not one of"),
+        (("--jitter", "6", "--draft-cost", "0.1"), "--draft-cost asks about speed"),
+        (("--jitter", "6", "--alpha", "0"), "an acceptance of 0"),
+        (("--jitter", "6", "--k", "4", "--alpha", "0.8,0.7"), "2 acceptances for 4 positions"),
+    ],
+)  # fmt: skip
+def test_bad_input_backward(run, arguments, said):
+    result = run("plan", *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 2
+
+
+def test_numbers_beside_a_file_are_one_too_many(run, saved):
+    result = run("plan", saved(), "--precision", "2%", "--step", 20)
+    assert result.exit_code == 2 and "--step is given twice" in result.stderr

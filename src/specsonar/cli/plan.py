@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from ..errors import SpecsonarError, UsageError
+from ..fingerprint import LAYERS
+from ..planned import TARGETS
 from .figures import emit_page, figures_option, save
-from .output import emit, look, output_options
+from .output import as_csv, emit, look, output_options
 from .progress import progress
 from .reading import reading_options
-from .share import Numbers
+from .share import Numbers, Share
 from .state import state_of, verbosity
 
 if TYPE_CHECKING:
-    from ..planned import SpeedPlan, VerifyCost
+    from ..fingerprint import Fingerprint
+    from ..planned import DataPlan, SpeedPlan, VerifyCost
 
     ParamType = click.ParamType[Any]
 else:
@@ -26,8 +30,15 @@ SECTIONS: Final = {
     "Forward: which draft would be how fast": (
         "k", "alpha", "draft_cost", "bonus", "verify_cost", "step", "plain_step", "up_to",
     ),
+    "Backward: how much has to be recorded (with --k, --alpha and --step)": (
+        "precision", "change", "targets", "jitter", "cv", "spread", "layers", "tokens", "sure", "check", "recordings",
+        "seed", "jobs",
+    ),
 }  # fmt: skip
 """Headings of the help and the options below them; all others stand under Options."""
+
+_BACKWARD: Final = SECTIONS[tuple(SECTIONS)[1]]
+"""Options of which one is enough to ask how much has to be recorded."""
 
 
 class Sectioned(click.Command):
@@ -92,6 +103,42 @@ _POSITIVE: Final = click.FloatRange(0, min_open=True)
 @click.option("--plain-step", type=_POSITIVE, metavar="MS", help="Time of a step of the target without drafts.")
 @click.option("--up-to", type=click.IntRange(1, 511), metavar="N", help="The last draft length of the table.")
 @click.option(
+    "--precision", type=Share(), metavar="P%", help="Half-width of an interval over its value.  [default: 5%]"
+)
+@click.option(
+    "--change", type=Share(), metavar="P%", help="Change to be found by `compare`.  [default: as --precision]"
+)
+@click.option(
+    "--for", "targets", type=click.Choice(TARGETS), multiple=True, metavar="NAME",
+    help=f"What is to be known; several times: {', '.join(TARGETS)}.  [default: all]",
+)  # fmt: skip
+@click.option("--jitter", type=click.FloatRange(0), metavar="MS", help="Standard deviation of the delay.  [default: 0]")
+@click.option(
+    "--cv", type=click.FloatRange(0, 2), metavar="X",
+    help="Coefficient of variation of the step times.  [default: 0.05; 0 with independent delays]",
+)  # fmt: skip
+@click.option(
+    "--spread", type=Share(), metavar="P%", help="How far streams differ in acceptance length and step.  [default: 0]"
+)
+@click.option(
+    "--layer", "layers", type=click.Choice(LAYERS), multiple=True,
+    help="How tokens are observed; several times.  [default: all]",
+)  # fmt: skip
+@click.option("--tokens", type=click.IntRange(2), metavar="N", default=600, show_default=True, help="Of each answer.")
+@click.option(
+    "--sure", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.9, show_default=True,
+    help="Probability of a right answer to a question of yes or no.",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="Simulate recordings of these sizes and of a quarter of them.")
+@click.option(
+    "--recordings", type=click.IntRange(2), metavar="N", default=40, show_default=True,
+    help="Simulated by --check for each size.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of --check.")
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Processes of --check.  [default: one per usable core]"
+)
+@click.option(
     "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
     help="Confidence level of the intervals.",
 )  # fmt: skip
@@ -113,6 +160,19 @@ def command(
     plain_step: float | None,
     up_to: int | None,
     level: float,
+    precision: float | None,
+    change: float | None,
+    targets: tuple[str, ...],
+    jitter: float | None,
+    cv: float | None,
+    spread: float | None,
+    layers: tuple[str, ...],
+    tokens: int,
+    sure: float,
+    check: bool,
+    recordings: int,
+    seed: int,
+    jobs: int | None,
     figures: Path | None,
     format_: str,
     output: Path | None,
@@ -126,25 +186,39 @@ def command(
       specsonar plan --alpha .76,.81,.83 --verify-cost 1=8.5ms,2=13.5ms,5=20.7ms
       specsonar plan recording.jsonl --k 2
 
+    \b
+    Backward, from a jitter and a step, or from a recording that is too short:
+      specsonar plan --jitter 6 --step 20 --precision 5%
+      specsonar plan --jitter 6 --step 20 --for max_burst --layer counted --check
+      specsonar plan recording.jsonl --precision 2%
+
     FILE is a recording in any format that specsonar knows, or a fingerprint that was saved with `analyze --json`.
     """
-    from .. import plan
-
+    given = {name for name in _BACKWARD if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     found = _found(context, files, level, reading)
-    if found is None and alpha is None:
-        raise UsageError("there is no acceptance to plan with", "give --alpha 0.8, or a FILE")
-    if found is not None and alpha is not None and plan.plain_step(found) is None:
-        raise UsageError("the acceptance is given twice, by --alpha and by the file", "leave out one of them")
-    if found is not None and alpha is not None and plain_step is None:
-        plain_step = plan.plain_step(found)
-    result = plan.plan_speed(
-        found if alpha is None else alpha, k=k, draft_cost=draft_cost, bonus=bonus, verify_cost=verify_cost,
-        step_ms=step, plain_step_ms=plain_step, up_to=up_to, level=level,
-    )  # fmt: skip
-    _present(result, format_, output, figures)
+    if given:
+        forward = {
+            "--draft-cost": draft_cost, "--verify-cost": verify_cost, "--plain-step": plain_step, "--up-to": up_to,
+        }  # fmt: skip
+        if mixed := next((flag for flag, value in forward.items() if value is not None), None):
+            raise UsageError(f"{mixed} asks about speed, other options about data", "ask one after the other")
+        sized = _data(
+            found, **_numbers(found, k=k, alpha=alpha, step_ms=step, jitter_ms=jitter), bonus=bonus, step_cv=cv,
+            spread=spread or 0.0, tokens_per_stream=tokens, precision=precision or 0.05, change=change,
+            layers=layers or None, targets=targets or TARGETS, level=level, sure=sure,
+        )  # fmt: skip
+        if check:
+            sized = _checked(context, sized, found, recordings=recordings, seed=seed, jobs=jobs)
+        _present(sized, format_, output, figures)
+    else:
+        fast = _speed(
+            found, alpha, k=k, draft_cost=draft_cost, bonus=bonus, verify_cost=verify_cost, step_ms=step,
+            plain_step_ms=plain_step, up_to=up_to, level=level,
+        )  # fmt: skip
+        _present(fast, format_, output, figures)
 
 
-def _found(context: click.Context, files: tuple[str, ...], level: float, reading: dict[str, Any]) -> Any:
+def _found(context: click.Context, files: tuple[str, ...], level: float, reading: dict[str, Any]) -> Fingerprint | None:
     """The fingerprint of the files; None without any."""
     if not files:
         return None
@@ -154,24 +228,66 @@ def _found(context: click.Context, files: tuple[str, ...], level: float, reading
         return side(files, level=level, progress=report, **reading)
 
 
-def _present(result: SpeedPlan, format_: str, output: Path | None, figures: Path | None) -> None:
-    if figures is not None:
-        from ..render.images import PALETTE
-        from ..render.planfigures import speed_figures
+def _speed(found: Fingerprint | None, alpha: Any, *, plain_step_ms: float | None, **options: Any) -> SpeedPlan:
+    """Forward: from an acceptance, from a service, or from an acceptance and the step of a service without drafts."""
+    from .. import plan
 
-        save(speed_figures(result, PALETTE), figures)
+    if alpha is None:
+        if found is None:
+            raise UsageError("there is no acceptance to plan with", "give --alpha 0.8, or a FILE")
+        return plan.plan_speed(found, plain_step_ms=plain_step_ms, **options)
+    if found is not None:
+        step = plan.plain_step(found)
+        if step is None:
+            raise UsageError("the acceptance is given twice, by --alpha and by the file", "leave out one of them")
+        plain_step_ms = plain_step_ms or step
+    return plan.plan_speed(alpha, plain_step_ms=plain_step_ms, **options)
+
+
+def _numbers(found: Fingerprint | None, **numbers: Any) -> dict[str, Any]:
+    """The numbers that were given; none beside a file, which has them."""
+    told = {name: value for name, value in numbers.items() if value is not None}
+    if found is not None and told:
+        flag = next(iter(told)).removesuffix("_ms")
+        raise UsageError(f"--{flag} is given twice, by itself and by the file", "leave out one of them")
+    return told
+
+
+def _data(found: Fingerprint | None, **options: Any) -> DataPlan:
+    """Backward: from numbers or from a service."""
+    from .. import plan
+
+    return plan.plan_data(found, **options)
+
+
+def _checked(context: click.Context, plan: DataPlan, found: Fingerprint | None, **options: Any) -> DataPlan:
+    """The plan with simulated recordings of its sizes."""
+    from ..plan.check import check
+
+    if found is not None:
+        raise UsageError(
+            "a recording cannot be checked against the simulator", "give --k, --alpha, --step and --jitter instead"
+        )
+    with progress(state_of(context)) as report:
+        return check(plan, progress=report, **options)
+
+
+def _present(result: SpeedPlan | DataPlan, format_: str, output: Path | None, figures: Path | None) -> None:
+    if figures is not None:
+        from ..render import planfigures
+        from ..render.images import PALETTE
+
+        save(planfigures.figures(result, PALETTE), figures)
     if format_ == "json":
         from ..render import json
 
         emit(json.dumps(result.to_dict()), output)
     elif format_ == "csv":
-        from .output import as_csv
-
         emit(as_csv(*result.flat()), output)
     elif format_ == "html":
-        from ..render.planfigures import speed_page
+        from ..render import planfigures
 
-        emit_page(speed_page(result), output)
+        emit_page(planfigures.as_page(result), output)
     else:
         from ..render import plans
 

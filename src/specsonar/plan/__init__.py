@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .data import plan_data
 from .service import plain_step
 from .speed import plan_speed, speedup
 
-__all__ = ["plain_step", "plan_speed", "speedup"]
+__all__ = ["plain_step", "plan_data", "plan_speed", "speedup"]

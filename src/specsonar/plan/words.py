@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ..planned import SpeedPlan
+from ..planned import DataPlan, SpeedPlan
 
 
 def completed(found: SpeedPlan, notes: Sequence[str]) -> SpeedPlan:
@@ -113,3 +113,32 @@ def _assumed(found: SpeedPlan) -> Iterator[str]:
             "the draft cost cannot be seen from outside: these are examples. It follows from the time of a step "
             "without drafts (--plain-step), or is given with --draft-cost"
         )
+
+
+def told(found: DataPlan, notes: Sequence[str]) -> DataPlan:
+    """`found` with its sentence and its assumptions."""
+    setting = found.setting
+    layers = list(dict.fromkeys(n.layer for n in found.needs))
+    parts = {layer: _most_of(found, layer) for layer in layers}
+    alphas = sorted(set(setting.acceptance))
+    accepted = f"{alphas[0]:.2g}" if len(alphas) == 1 else f"{alphas[0]:.2g} to {alphas[-1]:.2g}"
+    service = f"M = {setting.max_burst}, acceptance {accepted}, steps of {setting.step_ms:.4g} ms"
+    if setting.jitter_ms:
+        service += f", jitter {setting.jitter_ms / setting.step_ms:.0%} of it"
+    if len(set(parts.values())) == 1:
+        said = f"takes {parts[layers[0]]}" + (", however they are observed" if len(layers) > 1 else "")
+    else:
+        said = "takes " + "; ".join(f"{layer}, {text}" for layer, text in parts.items())
+    asked = {n.target for n in found.needs}
+    what = found.needs[0].wanted if len(asked) == 1 else "all of this"
+    return replace(found, sentence=f"To know {what} {said} ({service}).", assumptions=tuple(notes))
+
+
+def _most_of(found: DataPlan, layer: str) -> str:
+    """The most that any of the questions needs in one way of observing."""
+    mine = [n for n in found.needs if n.layer == layer]
+    if any(n.tokens is None for n in mine):
+        return "more tokens than anybody records"
+    most = max(mine, key=lambda n: n.tokens or 0)
+    side = " a side" if most.target.endswith("_change") else ""
+    return f"{most.tokens:,} tokens in {'one stream' if most.streams == 1 else f'{most.streams} streams'}{side}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..defended import Defended
 from ..fingerprint import Comparison, Estimate, Fingerprint
-from ..planned import SpeedPlan
+from ..planned import DataPlan, SpeedPlan
 from ..shown import Shown
 from . import comparison
 from .bars import Bar, gap_bars, size_bars
@@ -71,8 +71,8 @@ def plot(record: Shown, name: str | None) -> Any:
             drawn = charts.figures(record, images.PALETTE)
         case Comparison():
             drawn = pairs.comparison_figures(record, images.PALETTE)
-        case SpeedPlan():
-            drawn = planfigures.speed_figures(record, images.PALETTE)
+        case SpeedPlan() | DataPlan():
+            drawn = planfigures.figures(record, images.PALETTE)
         case Defended():
             drawn = defencefigures.defence_figures(record, images.PALETTE)
         case _:

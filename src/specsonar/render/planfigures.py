@@ -7,10 +7,10 @@ from typing import Any
 
 import altair as alt
 
-from ..planned import SpeedPlan
+from ..planned import DataPlan, SpeedPlan
 from .charts import Figure, Palette, Table, data, legend, series, tip
 from .page import Card, Section, page
-from .plans import between, speed_rows
+from .plans import TRIAL_HEADS, between, need_rows, size, speed_rows, trial_rows
 
 
 def speed_page(found: SpeedPlan) -> str:
@@ -22,6 +22,90 @@ def speed_page(found: SpeedPlan) -> str:
         Section("What it rests on", table=Table(("",), tuple((one,) for one in found.assumptions))),
     ]
     return page("specsonar plan", found.sentence, list(_cards(found)), sections)
+
+
+def data_page(found: DataPlan) -> str:
+    """`found` as one HTML file; it fetches nothing."""
+    heads, rows = need_rows(found)
+    sections = [
+        Section("What has to be recorded", "", figures=data_figures(found, Palette.css())),
+        Section("Every question", table=Table(heads, tuple(rows))),
+        Section("What it rests on", table=Table(("",), tuple((one,) for one in found.assumptions))),
+    ]
+    return page("specsonar plan", found.sentence, [], sections)
+
+
+def as_page(found: SpeedPlan | DataPlan) -> str:
+    """The page of either kind of plan."""
+    return data_page(found) if isinstance(found, DataPlan) else speed_page(found)
+
+
+def figures(found: SpeedPlan | DataPlan, palette: Palette) -> list[Figure]:
+    """Those of either kind of plan."""
+    return data_figures(found, palette) if isinstance(found, DataPlan) else speed_figures(found, palette)
+
+
+def data_figures(found: DataPlan, palette: Palette) -> list[Figure]:
+    """Tokens by question and way of observing; and, where recordings were simulated, how many were right."""
+    return [*_tokens(found, palette), *_trials(found, palette)]
+
+
+def _tokens(found: DataPlan, palette: Palette) -> Iterator[Figure]:
+    known = [n for n in found.needs if n.tokens is not None]
+    if not known:
+        return
+    layers = list(dict.fromkeys(n.layer for n in found.needs))
+    colours = legend(*zip(layers, (palette.step, palette.seen, palette.fitted), strict=False))
+    told = [
+        {"question": n.wanted, "layer": n.layer, "tokens": n.tokens, "streams": n.streams,
+         "limit": n.limit}
+        for n in known
+    ]  # fmt: skip
+    tips = [tip("question:N", "to know"), tip("layer:N", "layer"), tip("tokens:Q", "tokens", ","),
+            tip("streams:Q", "streams"), tip("limit:N", "decided by")]  # fmt: skip
+    chart = (
+        alt.Chart(data(told)).mark_circle(aria=False, size=90, opacity=1)
+        .encode(
+            x=alt.X("tokens:Q", title="tokens (logarithmic)", scale=alt.Scale(type="log"), axis=alt.Axis(grid=True)),
+            y=alt.Y("question:N", title=None, sort=None, axis=alt.Axis(labelLimit=320)),
+            yOffset=alt.YOffset("layer:N", sort=None), color=alt.Color("layer:N", scale=colours, title=None),
+            tooltip=tips,
+        )
+    )  # fmt: skip
+    table = tuple((n.wanted, n.layer, *size(n), n.limit) for n in found.needs)
+    yield Figure(
+        "tokens", "Tokens that it takes", "By what is to be known, and by how tokens are observed.",
+        chart, 80 + 44 * len({r["question"] for r in told}),
+        Table(("to know", "layer", "tokens", "streams", "decided by"), table), wide=True,
+    )  # fmt: skip
+
+
+def _trials(found: DataPlan, palette: Palette) -> Iterator[Figure]:
+    told = [
+        {"question": f"{n.wanted}, {n.layer}", "size": name, "share": t.share, "low": t.low,
+         "high": t.high, "wanted": n.probability}
+        for n in found.needs for name, t in (("as planned", n.trial), ("a quarter of it", n.quarter)) if t is not None
+    ]  # fmt: skip
+    if not told:
+        return
+    colours = legend(("as planned", palette.seen), ("a quarter of it", palette.fitted), ("wanted", palette.muted))
+    base = alt.Chart(data(told)).encode(
+        y=alt.Y("question:N", title=None, sort=None, axis=alt.Axis(labelLimit=380)),
+        tooltip=[tip("question:N", "to know"), tip("size:N", "recording"), tip("share:Q", "right", ".0%"),
+                 tip("low:Q", "from", ".0%"), tip("high:Q", "to", ".0%"), tip("wanted:Q", "wanted", ".0%")],
+    )  # fmt: skip
+    x = alt.X("low:Q", title="right answers", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", grid=True))
+    colour = alt.Color("size:N", scale=colours, title=None)
+    chart = alt.layer(
+        series(base.mark_tick(aria=False, thickness=3).encode(x="wanted:Q"), "wanted", colours),
+        base.mark_rule(aria=False, strokeWidth=2).encode(x=x, x2="high:Q", color=colour),
+        base.mark_circle(aria=False, size=80, opacity=1).encode(x="share:Q", color=colour),
+    )
+    yield Figure(
+        "trials", "Simulated recordings of these sizes",
+        "Share of right answers with its 95% interval: as planned it is what was wanted, at a quarter it is not.",
+        chart, 80 + 30 * len({r["question"] for r in told}), Table(TRIAL_HEADS, tuple(trial_rows(found))), wide=True,
+    )  # fmt: skip
 
 
 def _cards(found: SpeedPlan) -> Iterator[Card]:

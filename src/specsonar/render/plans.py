@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..fingerprint import Estimate
-from ..planned import AtCost, Draft, SpeedPlan
+from ..planned import AtCost, DataPlan, Draft, Need, SpeedPlan, Trial
 from .bars import BLOCKS, Bar, draw
 from .rows import NONE, clean, percent
 from .terminal import encodable, paint
@@ -19,10 +19,72 @@ SPARKS: Final = "▁▂▃▄▅▆▇█"
 _ROOM: Final = 14
 
 
-def text(found: SpeedPlan, *, width: int = 80, colour: bool = False, encoding: str = "utf-8") -> str:
+def text(found: SpeedPlan | DataPlan, *, width: int = 80, colour: bool = False, encoding: str = "utf-8") -> str:
     """`found` as text that ends with a newline; see `terminal.render` for the parameters."""
     unicode = encodable(BLOCKS + SPARKS, encoding)
-    return paint(Group(*_parts(found, unicode)), width=width, colour=colour, encoding=encoding)
+    parts = _needs(found) if isinstance(found, DataPlan) else _parts(found, unicode)
+    return paint(Group(*parts), width=width, colour=colour, encoding=encoding)
+
+
+def _needs(found: DataPlan) -> Iterator[RenderableType]:
+    yield Text(clean(found.sentence), style="bold")
+    yield Text()
+    yield _drawn(*need_rows(found))
+    if tried := trial_rows(found):
+        yield Text()
+        yield Text("simulated recordings of that size, and of a quarter of it: right answers", style="bold")
+        yield _drawn(TRIAL_HEADS, tried)
+    yield Text()
+    yield from listed(found.assumptions)
+
+
+def _drawn(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads:
+        drawn.add_column(head, justify="right" if head in _NUMBERS else "left", no_wrap=head != "decided by")
+    for cells in rows:
+        drawn.add_row(*map(Text, cells))
+    return drawn
+
+
+_NUMBERS: Final = ("tokens", "streams", "counted", "in-order", "independent", "right", "wanted", "at 1/4")
+
+
+def need_rows(found: DataPlan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heads and one row a question: tokens by way of observing; of a single way also streams, and what decides."""
+    layers = list(dict.fromkeys(n.layer for n in found.needs))
+    rows: list[tuple[str, ...]] = []
+    if len(layers) == 1:
+        rows += [(n.wanted, *size(n), n.limit) for n in found.needs]
+        return ("to know", "tokens", "streams", "decided by"), rows
+    for target in dict.fromkeys(n.target for n in found.needs):
+        mine = {n.layer: n for n in found.needs if n.target == target}
+        rows.append((next(iter(mine.values())).wanted, *(" in ".join(size(mine[layer])) for layer in layers)))
+    return ("tokens in streams", *layers), rows
+
+
+def size(need: Need) -> tuple[str, ...]:
+    """Tokens and streams of a need."""
+    return (f"{need.tokens:,}", f"{need.streams}") if need.tokens is not None else ("never",)
+
+
+TRIAL_HEADS: Final = ("to know", "layer", "right", "wanted", "at 1/4", "")
+
+
+def trial_rows(found: DataPlan) -> list[tuple[str, ...]]:
+    """One row a need that was tried: the share of right answers, what was wanted, and the share at a quarter."""
+    rows: list[tuple[str, ...]] = []
+    for n in found.needs:
+        if n.trial is not None and n.quarter is not None:
+            held = "enough" if n.reached else "NOT ENOUGH"
+            if n.reached and not n.tight:
+                held = "less would do"
+            rows.append((n.wanted, n.layer, _share(n.trial), f"{n.probability:.0%}", f"{n.quarter.share:.0%}", held))
+    return rows
+
+
+def _share(trial: Trial) -> str:
+    return f"{trial.share:.0%} [{trial.low * 100:.0f}, {trial.high * 100:.0f}]"
 
 
 def _parts(found: SpeedPlan, unicode: bool) -> Iterator[RenderableType]:
