@@ -173,11 +173,14 @@ def _parquet(source: ByteFile, choose: Choose) -> Columns:
 
 
 def _plain(pa: Any, column: Any) -> list[Any]:
-    """Python values; points in time become nanoseconds since the epoch, written as ISO text would be read."""
-    if pa.types.is_timestamp(column.type):
-        return [
-            None if v is None else Nanoseconds(v) for v in column.cast(pa.timestamp("ns")).cast(pa.int64()).to_pylist()
-        ]
+    """Python values; points in time become nanoseconds since the epoch, times of day and durations nanoseconds."""
+    for is_such, to, made in (
+        (pa.types.is_timestamp, pa.timestamp("ns"), Moment),
+        (pa.types.is_time, pa.time64("ns"), Nanoseconds),
+        (pa.types.is_duration, pa.duration("ns"), Nanoseconds),
+    ):
+        if is_such(column.type):
+            return [None if v is None else made(v) for v in column.cast(to).cast(pa.int64()).to_pylist()]
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     values: list[Any] = column.to_pylist()
@@ -186,3 +189,7 @@ def _plain(pa: Any, column: Any) -> list[Any]:
 
 class Nanoseconds(int):
     """A value that knows its unit."""
+
+
+class Moment(Nanoseconds):
+    """A point in time, since the epoch."""

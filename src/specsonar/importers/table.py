@@ -153,37 +153,45 @@ def read(
     table = tables.read(source, choose)
     known = heading(chosen[TIME])
     gaps = gaps or (known is not None and known.gaps)
-    values, given = _numbers(source.name, table[chosen[TIME]], from_first=not gaps)
+    times = table[chosen[TIME]]
+    labels = table[chosen["stream"]] if "stream" in chosen else [source.name] * len(times)
+    if gaps:
+        _begin_at_zero(times, labels)
+    values, given = _numbers(source.name, times, from_first=not gaps)
     unit = unit or given or (known.unit if known else None)
     tokens = _counts(source.name, table[chosen["tokens"]]) if "tokens" in chosen else None
-    labels = table[chosen["stream"]] if "stream" in chosen else [source.name] * values.size
     with np.errstate(over="ignore", invalid="ignore"):  # absurd numbers are refused where they are turned into times
         return _trace(source.name, values, tokens, labels, unit, gaps)
+
+
+def _begin_at_zero(gaps: list[Any], labels: list[Any]) -> None:
+    """The first event of a stream has no gap before it; `diff` leaves a hole there."""
+    seen = set()
+    for row, label in enumerate(labels):
+        if label not in seen and (gaps[row] is None or str(gaps[row]).lower() in ("", "nan")):
+            gaps[row] = 0
+        seen.add(label)
 
 
 def _numbers(name: str, column: list[Any], *, from_first: bool) -> tuple[Floats, str | None]:
     """The column as numbers, counted from the first one if asked, and its unit where the values tell it."""
     if not column:
         raise InputError(f"{name} has no rows", "record again; nothing was written")
-    dated = isinstance(column[0], tables.Nanoseconds) or iso_ns(column[0]) is not None
-    if dated and not from_first:
+    dates = iso_ns(column[0]) is not None
+    if not from_first and (dates or isinstance(column[0], tables.Moment)):
         raise UsageError(f"--gaps is for numbers, and {name} has points in time")
-    cells = [(_iso(v) if dated else str(v)).strip().encode() for v in column]
+    cells = [str(iso_ns(v) if dates else v).strip().encode() for v in column]
     try:
         values: Floats | None = relative(cells, cells[0] if from_first else b"0")
     except (ValueError, ArithmeticError):
         values = None
     if values is not None and np.isfinite(values).all():
-        return values, "ns" if dated else None
+        return values, "ns" if dates or isinstance(column[-1], tables.Nanoseconds) else None
     bad = int(np.argmin([_is_number(c) for c in cells] if values is None else np.isfinite(values)))
     raise InputError(
         f"row {bad + 1} of {name} has {str(column[bad])[:40]!r} for a time",
         "a time is a number, or date and time as ISO 8601 writes them; repair or remove that row",
     )
-
-
-def _iso(value: Any) -> str:
-    return str(value if isinstance(value, tables.Nanoseconds) else iso_ns(value))
 
 
 def _is_number(text: bytes) -> bool:
@@ -219,7 +227,10 @@ def _trace(
         rows.setdefault(str(label), []).append(row)
     pieces = [(label, values[mine], None if tokens is None else tokens[mine]) for label, mine in rows.items()]
     if gaps:
-        pieces = [(label, times_of(piece, name, with_first=counts is None), counts) for label, piece, counts in pieces]
+        pieces = [
+            (label, times_of(piece, name, with_first=counts is None and piece[0] > 0), counts)
+            for label, piece, counts in pieces
+        ]
     else:
         for _, piece, _ in pieces:
             check_times(piece)

@@ -211,6 +211,29 @@ def test_parquet_with_timestamps(tmp_path: Path) -> None:
     assert s.t_ns.tolist() == [0, 20_000_001, 40_000_002] and s.tokens.tolist() == [1, -1, 3]
 
 
+def test_parquet_with_durations_and_times_of_day(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    nano = [0, 20_000_001, 40_000_002]
+    for name, kind, values in (
+        ("elapsed", pa.duration("ns"), nano),
+        ("time", pa.time64("ns"), nano),
+        ("gap", pa.duration("ns"), [None, 20_000_001, 20_000_001]),
+    ):
+        pq.write_table(pa.table({name: pa.array(values, kind)}), tmp_path / "x.parquet")
+        trace = read(tmp_path / "x.parquet")
+        assert trace.streams[0].t_ns.tolist() == nano and trace.findings == ()
+
+
+@pytest.mark.parametrize("hole", ["", "NaN"])
+def test_the_first_gap_may_be_missing(hole: str) -> None:
+    trace = load(f"request,gap_ms\na,{hole}\na,20\nb,{hole}\nb,30\n")
+    assert [(s.t_ns / MS).tolist() for s in trace.streams] == [[0, 20], [0, 30]]
+    counted = load(f"request,gap_ms,tokens\na,{hole},1\na,20,3\n").streams[0]
+    assert (counted.t_ns / MS).tolist() == [0, 20] and counted.tokens.tolist() == [1, 3]
+
+
 def test_damaged_parquet_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     with path.open("wb") as file:
