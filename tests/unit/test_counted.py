@@ -241,13 +241,13 @@ def test_step_time_sees_through_a_stall_but_not_a_slow_step():
     assert step_time([slow], [np.ones(200)]).step == pytest.approx(base.step + 0.25 / 200, rel=5e-3)
 
 
-def stream(rng, *, burst=4, alpha=0.8, steps=200, merge=0.0, interval=1, step=0.02, jitter=0.001, chunk=0):
+def stream(rng, *, burst=4, alpha=0.8, steps=200, merge=0.0, interval=1, step=0.02, jitter=0.001, chunk=0, cv=0.05):
     """Arrays of a counted stream made by hand, and its true bursts."""
     sizes = (
         np.minimum(1 + np.floor(np.log(rng.random(steps)) / np.log(alpha)), burst).astype(int) if burst > 1 else None
     )
     sizes = np.full(steps, chunk or 1) if sizes is None else sizes
-    end = np.cumsum(step * (1 + 0.05 * rng.standard_normal(steps)))
+    end = np.cumsum(step * np.maximum(1 + cv * rng.standard_normal(steps), 0.05))
     counts, times, held, waiting = [1], [0.0], 0, 0
     for b, t in zip(sizes, end, strict=True):
         waiting += int(b)
@@ -284,6 +284,17 @@ def test_each_grouping_and_its_impostors(knobs, kind, burst):
         assert fit.extra["length"] == pytest.approx(sizes.mean(), rel=0.02)
         assert fit.step_s == pytest.approx(0.02, rel=0.02)
         assert [b.sum() for b in fit.bursts] == [arrays.tokens[1:-1].sum()]
+
+
+def test_an_interval_whose_steps_scatter_leaves_the_length_open():
+    """Few events, and steps that vary by a third: several times of a step fit, and the interval says so."""
+    calm, _ = stream(np.random.default_rng(11), interval=8, steps=150)
+    assert counted.fit([calm]).extra["length_se_iid"] < 0.2
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        arrays, sizes = stream(rng, interval=8, steps=150, alpha=0.7, burst=5, cv=0.33)
+        found = counted.fit([arrays])
+        assert abs(found.extra["length"] - sizes.mean()) < 2.5 * found.extra["length_se_iid"]
 
 
 def test_steps_without_a_draft_have_their_own_time():

@@ -141,7 +141,7 @@ def _report(best: Rival, data: Data, streams: Sequence[Arrays], resolution: floa
     extra = {
         "steps": float(each.sum()) + tail_steps,
         "length": length,
-        "length_se_iid": iid,
+        "length_se_iid": float(np.hypot(iid, best.doubt)),
         "merge_probability": float(best.fit.weights[1:].sum()) if shares else 0.0,
         "merge_three": float(best.fit.weights[2:].sum()) if shares else 0.0,
         "interval": float(best.interval),

@@ -8,13 +8,14 @@ not dear.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from ..stats import counted as law
+from ..stats.bursts import mean_burst
 from ..stats.counted import CountFit, Events, Law
 from ..stats.result import Arrays
 from ..stats.stepgaps import StepGaps, mode
@@ -23,6 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 TWO_TIMES = 8.0  # nats against two step times: merges of plain steps look like them
+SURE_STEP = 12.0  # lead in nats of a time of the step over others; a busy machine's steps lie on false combs
 CHARACTER = 4  # most tokens in an event that waits for a whole character
 MERGES = 3  # most steps in one merged event
 INTERVAL_MOST = 64
@@ -46,7 +48,10 @@ class Data:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rival:
-    """One way of grouping steps, fitted at its best M; loglik and score include the gaps."""
+    """One way of grouping steps, fitted at its best M; loglik and score include the gaps.
+
+    `doubt` is the standard deviation of the acceptance length over other times of a step that may be the right one.
+    """
 
     name: str
     burst: int
@@ -63,6 +68,7 @@ class Rival:
     build: Law
     fit: CountFit
     interval: int = 0
+    doubt: float = 0.0
 
 
 def with_tokens(streams: Sequence[Arrays]) -> list[Arrays]:
@@ -341,21 +347,19 @@ def _interval(data: Data, floor: float, interval: int) -> Rival:
     top = int(data.counts.max()) - interval + 1
     typical = max(float(np.median(data.gaps)), 1e-9)
     shares = np.full(interval, 1.0 / interval)
-    best: tuple[StepGaps, CountFit] | None = None
     rate = float(data.counts.sum() / max(data.gaps.sum(), 1e-9))  # tokens per second
     fewest = max(interval // top, 1)
     quanta = np.unique(np.rint(np.linspace(fewest, interval, min(interval - fewest + 1, 24))).astype(np.int64))
     starts = []
-    for steps in quanta:
+    for steps in np.append(quanta, 0.5 * (quanta[1:] + quanta[:-1])):
         step = typical / float(steps)
         gaps = StepGaps(step, 0.0, (0.02 * step) ** 2, (0.07 * step) ** 2, floor=max(floor, 1e-4 * step))
         starts.append(_climb(data, build, interval, top, gaps, shares, rounds=3, alpha=_alpha_of(rate * step, top)))
     starts.sort(key=lambda trial: -trial[1].loglik)
-    for gaps, begun in starts[:3]:
-        trial = _climb(data, build, interval, top, gaps, shares, hazards=begun.hazards)
-        if best is None or trial[1].loglik > best[1].loglik:
-            best = trial
-    assert best is not None
-    gaps = best[0]
+    near = [s for s in starts if s[1].loglik > starts[0][1].loglik - 2 * SURE_STEP]
+    trials = [_climb(data, build, interval, top, gaps, shares, hazards=begun.hazards) for gaps, begun in near]
+    gaps, found = max(trials, key=lambda trial: trial[1].loglik)
+    lengths = [mean_burst(f.hazards) for _, f in trials if f.loglik > found.loglik - SURE_STEP]
     events = Events(data.cell_counts, gaps.density(data.cell_gaps, data.cell_counts, interval), data.times)
-    return choose("interval", events, build, gaps, range(top, top + 1), shares, interval)
+    rival = choose("interval", events, build, gaps, range(top, top + 1), shares, interval)
+    return replace(rival, doubt=float(np.std(lengths)))
