@@ -60,7 +60,7 @@ def explain(gaps: Gaps, beat: float) -> list[Explanation]:
     plain = max((late.em(part, part_grid, p, rounds=6) for p in starts_plain), key=lambda fit: fit.loglik)
     if np.isfinite(plain.loglik) and (wide is None or plain.loglik > wide.loglik - 3 * _HOPELESS):
         plain = late.em(part, part_grid, plain.parameters, rounds=20, tolerance=0.2)
-        plain = late.em(gaps, grid, plain.parameters, rounds=_final_rounds(gaps))
+        plain = late.em(gaps, grid, late.on(plain.parameters, grid), rounds=_final_rounds(gaps))
         found.append(_plain_late(gaps, grid, plain))
     return found
 
@@ -96,7 +96,7 @@ def _speculative_late(
         return late.em(part, part_grid, late.at(base, m), rule=rule, rounds=8)
 
     choice = choose(guess, guess + 8, trials.sum(), fit, reach=3)
-    rough = late.em(gaps, grid, choice.best.parameters, rule=choice.rule, rounds=_final_rounds(gaps))
+    rough = late.em(gaps, grid, late.on(choice.best.parameters, grid), rule=choice.rule, rounds=_final_rounds(gaps))
     final = late.em(gaps, grid, late.polished(gaps, grid, rough.parameters), rule=choice.rule, rounds=4)
     p = final.parameters
     went, stopped = final.went[:-1], final.stopped[:-1]
