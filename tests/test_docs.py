@@ -16,7 +16,8 @@ import specsonar
 from specsonar.doctor import Checkup
 from specsonar.doctor.machine import Clock, Local
 from specsonar.doctor.service import Burst, Service
-from specsonar.fingerprint import HELD, Change, Check, Comparison, StreamTotals
+from specsonar.fingerprint import COMPARED, HELD, Change, Check, Comparison, StreamTotals
+from specsonar.fleet.result import Drift, Fleet, Group, Skipped
 from specsonar.planned import Trial
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -171,6 +172,19 @@ def test_the_page_of_checkups_names_every_key():
     service = Service("http://127.0.0.1", "openai", None, "HTTP/1.1", None, {}, spread, 0.1, burst)
     found = Checkup(Clock(50, 90.0), Local("kernel", spread, lag, 1.0, ()), spread, service)
     assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == list(flat(found.to_dict()))
+
+
+def test_the_page_of_fleets_names_every_key(sample):
+    page = (ROOT / "docs" / "reference" / "json-fleet.md").read_text(encoding="utf-8")
+    changes = dict.fromkeys(COMPARED)
+    found = Fleet(
+        ("model", "day"), (Group(("a", "b"), 1, 1, 1, 1, sample),),
+        (Drift(("a",), "b", "c", "next", "step", "", changes),), (Skipped("a", "b"),), (), 1, 1, 1, 1, 0, 0.95, 0.03,
+    )  # fmt: skip
+    inner = ("groups[].fingerprint.", "groups[].key.", "drift[].series.")
+    assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == [
+        key for key in flat(found.to_dict()) if not key.startswith(inner)
+    ]
 
 
 def test_the_page_of_plans_names_every_key(sample):

@@ -42,7 +42,7 @@ ALIKE: Final = (
 
 def compare(
     base: Fingerprint, candidate: Fingerprint, *, margin: float = MARGIN, level: float = 0.95,
-    allow_mismatch: bool = False,
+    allow_mismatch: bool = False, sure: float = 0.99,
 ) -> Comparison:  # fmt: skip
     """What changed from `base` to `candidate`.
 
@@ -50,8 +50,9 @@ def compare(
     ----------
     base, candidate : fingerprints of several streams each, where possible.
     margin : relative difference within which a quantity is equivalent.
-    level : of the intervals. "changed" is said only where an interval of level 0.99 leaves out "no change".
+    level : of the intervals.
     allow_mismatch : compare recordings made under different conditions all the same; a finding names them.
+    sure : "changed" is said only where an interval of this level leaves out "no change". Who asks often asks for more.
 
     Raises
     ------
@@ -84,11 +85,11 @@ def compare(
         else:
             notes.append(finding("C004", f"only {common}", severity="warning"))
     lengths, steps = ratios.length_of(sides), ratios.step_of(sides)
-    length = ratios.change("acceptance_length", lengths, margin, level)
-    step = ratios.change("step_ms", steps, margin, level)
-    rate = ratios.change("tokens_per_s", ratios.rate_of(sides, lengths, steps), margin, level)
-    first = ratios.change("first_token_ms", ratios.each_of(sides, "first_token_ms"), margin, level)
-    jitter = ratios.change("jitter_ms", ratios.each_of(sides, "spread_ms"), margin, level)
+    length = ratios.change("acceptance_length", lengths, margin, level, sure)
+    step = ratios.change("step_ms", steps, margin, level, sure)
+    rate = ratios.change("tokens_per_s", ratios.rate_of(sides, lengths, steps), margin, level, sure)
+    first = ratios.change("first_token_ms", ratios.each_of(sides, "first_token_ms"), margin, level, sure)
+    jitter = ratios.change("jitter_ms", ratios.each_of(sides, "spread_ms"), margin, level, sure)
     verdict = _overall(length, step)
     needed = None
     if verdict == UNDETERMINED:

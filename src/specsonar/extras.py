@@ -41,6 +41,17 @@ def need_peers() -> None:
         raise InputError("the method 'hmm' needs the extra 'peers'", "pip install 'specsonar[peers]'")
 
 
+def need_fleet(package: str, what: str) -> None:
+    """Make sure that a package of the extra `fleet` is there; `what` needs it, for example "files at a URL need".
+
+    Raises
+    ------
+    InputError : it is not installed.
+    """
+    if find_spec(package) is None:
+        raise InputError(f"{what} the extra 'fleet'", "pip install 'specsonar[fleet]'")
+
+
 def data_frame(columns: dict[str, list[Any]]) -> Any:
     """A pandas DataFrame, or a polars one where only that is installed.
 

@@ -163,6 +163,18 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "What is left is a stream without its begin; the time of the first token is not known.",
         "Raise the limit (OpenTelemetry: `OTEL_SPAN_EVENT_COUNT_LIMIT`), or ask for shorter answers.",
     ),
+    "I031": Explanation(
+        "files left out", "warning",
+        "Some files of a fleet could not be used; each is listed with the reason.",
+        "Everything else was analysed. What those files hold is missing from their groups.",
+        "Look at the reasons; `specsonar show FILE` says more about one file.",
+    ),
+    "I032": Explanation(
+        "group not known", "info",
+        "Some streams do not tell what the fleet is grouped by, and were put together under a question mark.",
+        "Streams of different services or days may be mixed there, and a mixture has no one way to decode.",
+        "Add a column of that name, put the files into folders like `day=2026-11-29`, or group otherwise with `--by`.",
+    ),
     "Q001": Explanation(
         "too few tokens", "warning",
         "There are fewer tokens than it takes to tell the explanations apart.",

@@ -242,13 +242,14 @@ class _Probing:
         from .sources.dialing.session import Session
         from .sources.keeper import Keeper
         from .sources.live import Capture
+        from .sources.rollover import unix_offset_ns
         from .tracefile import Writer
         from .wire.request import digest
 
         s = self.settings
         meta = {
             "format": "specsonar probe", "clock": "monotonic", "service": target.address.origin,
-            "workload": _asked(s), "concurrency": s.concurrency,
+            "workload": _asked(s), "concurrency": s.concurrency, "unix_offset_ns": unix_offset_ns(),
         }  # fmt: skip
         writer = None if self.output is None else Writer(self.output, meta=meta, hide=way.secrets.hide_bytes)
         names = {digest(q.prompt): q.name for q in questions}

@@ -117,19 +117,19 @@ def _by_name(streams: Sequence[StreamTotals]) -> dict[str, list[StreamTotals]]:
     return found
 
 
-def change(name: str, found: Difference | None, margin: float, level: float) -> Change | None:
-    """The ratio candidate / base of one quantity; None where a side does not have it."""
+def change(name: str, found: Difference | None, margin: float, level: float, sure: float = SURE) -> Change | None:
+    """The ratio candidate / base of one quantity, "changed" at confidence `sure`; None where a side lacks it."""
     if found is None:
         return None
     d, se, freedom = found.candidate - found.base, found.se, found.freedom
     low, high = intervals.plain(d, se, level, freedom)
-    sure = intervals.quantile(SURE, freedom) * se
+    least = intervals.quantile(sure, freedom) * se
     most = log1p(margin)
-    verdict = EQUIVALENT if -most < low and high < most else CHANGED if abs(d) > sure else UNDETERMINED
+    verdict = EQUIVALENT if -most < low and high < most else CHANGED if abs(d) > least else UNDETERMINED
     needed = None
     if verdict == UNDETERMINED and se > 0:
         # either the interval shrinks into the margin, or away from no change, whichever comes first
-        room = max(most - abs(d), abs(d) * intervals.quantile(level) / intervals.quantile(SURE), 0.1 * most)
+        room = max(most - abs(d), abs(d) * intervals.quantile(level) / intervals.quantile(sure), 0.1 * most)
         more = scaled(1, intervals.quantile(level, freedom) * se, room)
         needed = ceil(found.streams * max(more, 1.1))
     values = [exp(min(x, _LARGEST)) for x in (found.base, found.candidate, d, low, high)]

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "simulate": "Make the token stream of a service with known settings.",
     "serve": "Put a service with known settings behind a real HTTP server.",
     "sweep": "Measure how well services can be recognised, setting by setting.",
+    "fleet": "Fingerprint many recorded streams by model, endpoint and day, and tell what drifted.",
     "plan": "Tell what a draft would bring, or how much must be recorded to know it.",
     "defend": "Tell what it would cost a service to hide how it decodes.",
     "doctor": "Measure what this machine, and the way to a service, let you see.",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..sources.defences import Policy
     from ..sources.keeper import Keeper
     from ..sources.proxy.proxy import Proxy
+    from ..sources.proxy.upstream import Upstream
     from ..sources.rollover import Rollover
 
 _WAIT_S: Final = 0.25
@@ -77,7 +78,9 @@ def command(
     state = state_of(context)
     if not is_loopback(host):
         say(f"warning: every machine that reaches {host} can use this proxy, unencrypted and without a password")
-    files = Rollover(output, "proxy", rotate=rotate, meta={"capture": "proxy"})
+    files = Rollover(
+        output, "proxy", rotate=rotate, meta={"capture": "proxy", "service": str(Upstream.parse(upstream))}
+    )
     with told_to_end() as ended, Keeper(keep=False) as keeper:
         status = Status(state, keeper)
         with Proxy(

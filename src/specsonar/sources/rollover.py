@@ -15,6 +15,14 @@ from .keeper import Keeper
 _SUFFIXES: Final = (".jsonl", ".json", ".gz", ".zst")
 
 
+def unix_offset_ns() -> int:
+    """What has to be added to the times of a recording that begins now to make them Unix time, nanoseconds.
+
+    Kept in the meta of the file, it tells the day; the times themselves stay on a clock that nobody can set.
+    """
+    return time.time_ns() - time.perf_counter_ns()
+
+
 class Rollover:
     """Opens the files of one recording.
 
@@ -25,7 +33,7 @@ class Rollover:
     kind : word for the file name.
     rotate : bytes after which the next file is begun; None for never. Answers that are running stay in their file, so
         a file may become longer by what they bring.
-    meta : goes into every file.
+    meta : goes into every file, beside the offset of the clock.
 
     Attributes
     ----------
@@ -50,7 +58,7 @@ class Rollover:
         packed = path.suffix in (".gz", ".zst")
         if packed and path.exists():
             raise UsageError(f"{path} exists, and nothing can be added to a packed file", "choose another -o FILE")
-        writer = Writer(path, append=not packed, meta=self._meta)
+        writer = Writer(path, append=not packed, meta={**self._meta, "unix_offset_ns": unix_offset_ns()})
         self.paths.append(path)
         return writer
 
