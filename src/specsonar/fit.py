@@ -48,6 +48,9 @@ CLEAR: Final = 3.0
 SURE_PERIOD: Final = 7.0
 """Lead in nats of the step over other steps below which it may be the wrong one (no wrong one led by 2)."""
 
+AGREED: Final = 0.95
+"""Probability of M over all likely steps at which it is known although the step is not."""
+
 FEW_BURSTS: Final = 3.0
 """Bursts of two tokens or more below which a stream is plain decoding with a coincidence."""
 
@@ -292,7 +295,7 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
         return answer.undetermined(few, needed=max(ENOUGH, 4 * n))
     rival = next((e for e in ranked if e.model != best.model), None)
     lead = best.score(n) - rival.score(n) if rival is not None else np.inf
-    if best.layer == INDEPENDENT_LAYER and best.fit is not None and best.fit.extra["period_margin"] < SURE_PERIOD:
+    if _many_steps(best):
         return answer.ridge(best, shares)
     if lead < CLEAR:
         tokens = n
@@ -310,6 +313,14 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
             )
             return answer.undetermined(finding("V004", text), shares=shares, best=best)
     return answer.determined(best, shares)
+
+
+def _many_steps(best: Explanation) -> bool:
+    """Whether several periods are about as likely, and say different things about the bursts."""
+    if best.layer != INDEPENDENT_LAYER or best.fit is None:
+        return False
+    extra = best.fit.extra
+    return extra["period_margin"] < SURE_PERIOD and extra.get("burst_share", 0.0) < AGREED
 
 
 def _steps(best: Explanation, observed: Observed) -> float:

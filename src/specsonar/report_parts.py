@@ -62,6 +62,10 @@ def plain_steps(fit: LayerFit, arrays: Sequence[Arrays]) -> int:
     return sum(a.t.size - 1 for a in arrays)
 
 
+STEP_KNOWN = 2e-3
+"""Spread over likely steps, as a share of the step, from which on the step is one of several."""
+
+
 def speculation_notes(fit: LayerFit, dependence: intervals.Dependence, level: float) -> list[Finding]:
     """What a user should know about the burst law beyond its numbers."""
     notes = []
@@ -80,6 +84,9 @@ def speculation_notes(fit: LayerFit, dependence: intervals.Dependence, level: fl
         notes.append(finding("V008", f"events are sent from {fit.extra['interval']:.0f} tokens on"))
     if fit.extra.get("held_back", 0.0) > 0:
         notes.append(finding("V009", "token counts jump inside bursts"))
+    if fit.extra.get("step_spread", 0.0) > STEP_KNOWN * fit.step_s:
+        text = f"steps near {fit.step_s * 1e3:.3g} ms explain the times about as well; M is the same under them"
+        notes.append(finding("Q006", text))
     if "plain_s" in fit.extra:
         plain, drafted = fit.extra["plain_s"], fit.extra.get("drafted_s", float("nan"))
         text = f"steps without a draft take {plain * 1e3:.3g} ms"

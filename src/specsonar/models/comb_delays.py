@@ -9,6 +9,7 @@ import numpy as np
 
 from ..stats.combfit import Comb, FloatArray, Problem
 from ..stats.delays import EXPONENTIAL_KIND, LOGNORMAL_KIND, NORMAL_KIND, DelayLaw
+from .comb_search import PART, part_of
 
 PATHS = (
     (NORMAL_KIND, (0.0,)),
@@ -40,9 +41,11 @@ def likeliest(times: Sequence[FloatArray], floor: float, start: Comb) -> Comb:
     normal law gave to the next steps come home one by one. First with room for every burst, then with the bursts that
     were left: a position that takes but the stragglers of a law that is not skewed enough hides the right one.
     """
-    rough = Problem(times, floor, rough=True)
+    some = part_of(times, PART)
+    rough = Problem(some, floor, rough=True)
     found = []
-    at, top = start, -np.inf
+    begin = replace(start, phase=start.phase[: len(some)])
+    at, top = begin, -np.inf
     for kind, shapes in PATHS:
         wide = _path(rough, kind, shapes, at, top, {})
         if not wide:
@@ -51,12 +54,13 @@ def likeliest(times: Sequence[FloatArray], floor: float, start: Comb) -> Comb:
         if kind == NORMAL_KIND:
             at, top = best, value
             if at.sigma < COARSE * floor:
-                return at
+                break
         small = int(np.argmax(np.append(best.hazards, 0.0) < FAINT)) + 1
         tight = _path(rough, kind, shapes, None, -np.inf, {k: _cut(c, small) for k, (_, c) in wide.items()})
         lead = 0.0 if kind == NORMAL_KIND else LEAD
         found += [(_score(c, v) - lead, c) for way in (wide, tight) for v, c in way.values()]
-    return max(found, key=lambda x: x[0])[1] if found else start
+    best = max(found, key=lambda x: x[0])[1] if found else begin
+    return replace(best, step=start.step, phase=start.phase + float(np.mean(best.phase - begin.phase)))
 
 
 def _path(

@@ -49,6 +49,12 @@ class Laws(Generic[P]):
     free_ll: dict[int, float]
     one: dict[int, P]
     one_ll: dict[int, float]
+    price: float
+
+    def score(self, m: int) -> float:
+        """Log-likelihood at M = `m` less the price of the hazards, under the better of the two laws."""
+        alike = self.one_ll[m] - self.price * min(m - 1, 1)
+        return max(self.free_ll[m] - self.price * (m - 1) - _faint(self.free[m].hazards), alike)
 
 
 def choose(climber: Climber[P], best: P, guess: int, largest: int, steps: float) -> Laws[P]:
@@ -62,10 +68,7 @@ def choose(climber: Climber[P], best: P, guess: int, largest: int, steps: float)
     free_ll: dict[int, float] = {}
     one: dict[int, P] = {}
     one_ll: dict[int, float] = {}
-    price = 0.5 * float(np.log(max(steps, 2.0)))
-
-    def score(m: int) -> float:
-        return max(free_ll[m] - price * (m - 1) - _faint(free[m].hazards), one_ll[m] - price * min(m - 1, 1))
+    laws = Laws(1, free, free_ll, one, one_ll, 0.5 * float(np.log(max(steps, 2.0))))
 
     def visit(m: int) -> None:
         if m in free or not 1 <= m <= largest:
@@ -91,9 +94,9 @@ def choose(climber: Climber[P], best: P, guess: int, largest: int, steps: float)
             visit(x)
             if free_ll[x] < max(free_ll.values()) - FAR:
                 break
-        winner = max(sorted(free), key=score)
+        winner = max(sorted(free), key=laws.score)
         if winner == m:
-            return Laws(m, free, free_ll, one, one_ll)
+            return replace(laws, max_burst=m)
         best, m = free[winner], winner
 
 
@@ -156,7 +159,9 @@ def record(
     alpha = alpha_se = float("nan")
     if m > 1:
         alpha = float(alike.hazards[0])
-        alpha_se = float(np.sqrt(max(float(one_cov[0, 0]), 0.0))) * alpha * (1 - alpha)
+        logit_se = np.sqrt(max(float(np.nan_to_num(one_cov[0, 0])), 0.0))
+        # where the information is of no use, that of the expected bursts is the least there can be
+        alpha_se = float(logit_se * alpha * (1 - alpha) or np.sqrt(alpha * (1 - alpha) / max(seen.sum(), 1.0)))
         extra["acceptance_length_alpha"] = mean_burst(alike.hazards)
         extra["acceptance_length_alpha_se"] = alpha_se * float(mean_slope(alike.hazards).sum())
     return LayerFit(

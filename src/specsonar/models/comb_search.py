@@ -15,6 +15,7 @@ from ..stats.combfit import Comb, Problem
 FloatArray = npt.NDArray[np.float64]
 FEW, MANY = 16, 300  # periods whose likelihood is computed when a peak stands out, and when none does
 CLEAR = 6.0  # a peak stands out when noise alone would reach it once in exp(CLEAR) records
+CLIMBS = 6  # periods that are climbed
 PART = 2500  # tokens on which many periods are compared
 
 
@@ -57,21 +58,42 @@ def search(times: Sequence[FloatArray], floor: float, largest: int) -> list[tupl
     if stands < CLEAR:
         starts = _sift(times, floor, starts)[:FEW]
     rough = Problem(times, floor, rough=True)
-    found = []
-    for at in starts:
-        rough.build(at)
-        got = rough.expect(at)
-        for _ in range(2):
-            if np.isfinite(got.loglik):
-                at = rough.em(at, got, common=False)
-                got = rough.expect(at)
-        found.append((got.loglik, at))
-    found.sort(key=lambda x: -x[0])
-    for i, (value, at) in enumerate(found[:4]):
+    found = sorted((_warmed(rough, at) for at in starts), key=lambda x: -x[0])
+    if stands < CLEAR:
+        found += [_warmed(rough, at) for _, best in found[:3] for at in _beside(times, best)]
+        found.sort(key=lambda x: -x[0])
+    for i, (value, at) in enumerate(found[:CLIMBS]):
         if value > found[0][0] - 40:
             at, value = rough.climb(at)
             found[i] = (value, at)
     return sorted(found, key=lambda x: -x[0])
+
+
+def _warmed(rough: Problem, at: Comb) -> tuple[float, Comb]:
+    """Two EM steps: enough to compare periods."""
+    rough.build(at)
+    got = rough.expect(at)
+    for _ in range(2):
+        if np.isfinite(got.loglik):
+            at = rough.em(at, got, common=False)
+            got = rough.expect(at)
+    return got.loglik, at
+
+
+def _beside(times: Sequence[FloatArray], at: Comb) -> list[Comb]:
+    """The same comb on the periods next to its own, half a turn over the longest stream apart.
+
+    The likelihood has side lobes there, and a peak of noise may sit on one.
+    """
+    span = max(float(t[-1] - t[0]) for t in times)
+    steps = [1 / (1 / at.step + 0.5 * k / span) for k in (-4, -3, -2, -1, 1, 2, 3, 4)]
+    return [replace(at, step=x, phase=np.array([period.phase(t, x) for t in times])) for x in steps if x > 0]
+
+
+def distinct(step: float, other: float, times: Sequence[FloatArray]) -> bool:
+    """Whether two periods differ over the longest stream, and by more than a factor of two."""
+    span = max(float(t[-1] - t[0]) for t in times)
+    return min(abs(1 / other - k / step) for k in (0.5, 1.0, 2.0)) * span > 0.75
 
 
 def evidence(power: FloatArray, streams: int) -> float:
@@ -94,7 +116,7 @@ def _sift(times: Sequence[FloatArray], floor: float, starts: Sequence[Comb]) -> 
     Along the periods the best law of a comb that is not there changes smoothly, so that each candidate starts from its
     neighbour's hazards and spread and needs a single EM step to be compared with the others.
     """
-    part = _part(times, PART)
+    part = part_of(times, PART)
     problem = Problem(part, floor, rough=True)
     problem.prune, problem.reach = 1e-3, 7.0
     judged = []
@@ -121,7 +143,7 @@ def _roomy(mean: float, largest: int) -> int:
     return int(np.clip(np.ceil(2 * mean) + 3, 4, largest)) if largest > 1 else 1
 
 
-def _part(times: Sequence[FloatArray], most: int) -> list[FloatArray]:
+def part_of(times: Sequence[FloatArray], most: int) -> list[FloatArray]:
     """The first streams, up to about `most` tokens of them."""
     out: list[FloatArray] = []
     for t in times:
@@ -134,9 +156,4 @@ def _part(times: Sequence[FloatArray], most: int) -> list[FloatArray]:
 
 def margin(found: Sequence[tuple[float, Comb]], times: Sequence[FloatArray]) -> float:
     """Nats by which the best of `search` leads the best other period that is no harmonic of it; inf without one."""
-    span = max(float(t[-1] - t[0]) for t in times)
-    step = found[0][1].step
-    for value, at in found:
-        if min(abs(1 / at.step - k / step) for k in (0.5, 1.0, 2.0)) * span > 0.75:
-            return found[0][0] - value
-    return float("inf")
+    return next((found[0][0] - x for x, at in found if distinct(found[0][1].step, at.step, times)), float("inf"))

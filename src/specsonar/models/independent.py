@@ -17,12 +17,12 @@ from ..stats.combfit import Comb, Problem
 from ..stats.result import Arrays, LayerFit
 from . import comb_delays, drifting
 from .comb_laws import Drift, Laws, choose, record
-from .comb_search import evidence, margin, search
+from .comb_periods import SURE, choose_at, compare, likely_burst
+from .comb_search import evidence, search
 
 FloatArray = npt.NDArray[np.float64]
 FLOOR = 20e-6  # smallest delay spread, seconds
 LARGEST = 64  # largest burst that is tried
-SURE = 12.0  # nats by which an exact comb must lead its rivals before a drifting clock is not even searched for
 RIDGE = 3.0  # nats below which the period is a guess, and the rest is not worth an exact climb
 LEAD = 3.0  # nats by which a drifting clock must beat an exact one
 PIECE = 40  # tokens over which a drifting clock is taken for exact while its period is looked for
@@ -82,10 +82,10 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
     density. An M so small that no state is left has -inf.
 
     `extra`: acceptance_length and acceptance_length_se, the same with suffix _alpha under one alpha; period_margin,
-    nats by which the period leads the best other that is no harmonic of it (a few nats: undetermined, only the token
-    rate is known); needed_tokens for the comb to stand out at this sigma / step; comb_evidence; drift_lead, nats of
-    the drifting clock over the exact one (nan: not tried). On a drifting clock `bursts` is empty: its sweep runs
-    forward only.
+    nats by which the period leads the best other that is no harmonic of it (a few nats: the step is one of several);
+    burst_share, probability of the M over these periods; step_spread, theirs around the best, seconds; needed_tokens
+    for the comb to stand out at this sigma / step; comb_evidence; drift_lead, nats of the drifting clock over the exact
+    one (nan: not tried). On a drifting clock `bursts` is empty: its sweep runs forward only.
 
     Raises
     ------
@@ -98,31 +98,22 @@ def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.rand
     floor = _floor(streams)
     largest = LARGEST if max_burst is None else max(1, max_burst)
     found = search(times, floor, largest)
-    lead = margin(found, times)
+    periods = compare(times, floor, largest, found)
+    lead = periods.lead
     drift = _drift(times, floor, largest, found, lead)
-    exact = _exact(times, floor, largest, found[0][1], rough=lead < RIDGE)
+    exact = _exact(times, floor, largest, periods.best, rough=lead < RIDGE)
     extra = {"comb_evidence": comb_evidence(streams), "period_margin": lead, "drift_lead": float("nan")}
     if drift is not None:
         extra["drift_lead"] = drift.free_ll[drift.max_burst] - exact.free_ll[exact.max_burst]
         if extra["drift_lead"] > LEAD:
             return _drift_record(times, floor, drift, {**extra, "period_margin": extra["drift_lead"] + lead})
-    return _exact_record(Problem(times, floor), exact, extra)
+    return periods.widened(_exact_record(Problem(times, floor), exact, extra))
 
 
 def _exact(times: Sequence[FloatArray], floor: float, largest: int, start: Comb, *, rough: bool) -> Laws[Comb]:
     if not rough:
         start = comb_delays.likeliest(times, floor, start)
-    wide = Problem(times, floor, rough=True)
-    wide.build(start)
-    counts = np.zeros(len(start.hazards) + 2)
-    for _, _, size, ends in wide.sweep(start):
-        counts += size.sum(0) + ends[0]
-    return choose(Problem(times, floor, rough=rough), start, _guess(counts), largest, float(counts.sum()))
-
-
-def _guess(counts: FloatArray) -> int:
-    """A first M: the largest size that is expected at least half a time."""
-    return int(np.flatnonzero(counts[1:] > 0.5).max(initial=0)) + 1
+    return choose_at(Problem(times, floor, rough=rough), start, largest)
 
 
 def _drift(
@@ -145,7 +136,7 @@ def _drift(
     if start.loglik < found[0][0] or start.sigma > BLURRED * start.step or len(start.hazards) >= LONG:
         return None
     whole = drifting.evaluate(times, start)[1]
-    return choose(drifting.Tracked(times, floor), start, _guess(whole), largest, float(whole.sum()))
+    return choose(drifting.Tracked(times, floor), start, likely_burst(whole), largest, float(whole.sum()))
 
 
 def _exact_record(problem: Problem, laws: Laws[Comb], extra: dict[str, float]) -> LayerFit:
