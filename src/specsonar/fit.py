@@ -51,6 +51,9 @@ SURE_PERIOD: Final = 7.0
 AGREED: Final = 0.95
 """Probability of M over all likely steps at which it is known although the step is not."""
 
+DROWNED: Final = 1 / 15
+"""Share of the tokens that a plain scan for the step would need, below which no step is to be relied on."""
+
 FEW_BURSTS: Final = 3.0
 """Bursts of two tokens or more below which a stream is plain decoding with a coincidence."""
 
@@ -295,7 +298,7 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
         return answer.undetermined(few, needed=max(ENOUGH, 4 * n))
     rival = next((e for e in ranked if e.model != best.model), None)
     lead = best.score(n) - rival.score(n) if rival is not None else np.inf
-    if _many_steps(best):
+    if _many_steps(best, observed):
         return answer.ridge(best, shares)
     if lead < CLEAR:
         tokens = n
@@ -315,12 +318,15 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
     return answer.determined(best, shares)
 
 
-def _many_steps(best: Explanation) -> bool:
+def _many_steps(best: Explanation, observed: Observed) -> bool:
     """Whether several periods are about as likely, and say different things about the bursts."""
     if best.layer != INDEPENDENT_LAYER or best.fit is None:
         return False
     extra = best.fit.extra
-    return extra["period_margin"] < SURE_PERIOD and extra.get("burst_share", 0.0) < AGREED
+    if extra["period_margin"] >= SURE_PERIOD:
+        return False
+    drowned = sum(a.t.size for a in observed.arrays) < DROWNED * extra["needed_tokens"]
+    return drowned or extra.get("burst_share", 0.0) < AGREED
 
 
 def _steps(best: Explanation, observed: Observed) -> float:

@@ -11,7 +11,7 @@ from ..stats.bursts import mean_burst
 from ..stats.combfit import Comb, FloatArray, Problem
 from ..stats.result import LayerFit
 from .comb_laws import Laws, choose
-from .comb_search import CLIMBS, distinct, margin
+from .comb_search import CLIMBS, margin, turns
 
 SURE = 12.0
 """Nats by which an exact comb must lead its rivals to need no closer look."""
@@ -66,7 +66,7 @@ def compare(times: Sequence[FloatArray], floor: float, largest: int, found: Sequ
     top, best = scored[0]
     apart: list[Laws[Comb]] = []
     for _, laws in scored:
-        if all(distinct(_comb(laws).step, _comb(other).step, times) for other in apart):
+        if all(turns(_comb(laws).step, _comb(other).step, times) > 0.75 for other in apart):
             apart.append(laws)
     weight = np.exp([laws.score(laws.max_burst) - top for laws in apart])
     weight /= weight.sum()

@@ -15,7 +15,7 @@ from ..stats.combfit import Comb, Problem
 FloatArray = npt.NDArray[np.float64]
 FEW, MANY = 16, 300  # periods whose likelihood is computed when a peak stands out, and when none does
 CLEAR = 6.0  # a peak stands out when noise alone would reach it once in exp(CLEAR) records
-CLIMBS = 6  # periods that are climbed
+CLIMBS = 8  # periods that are climbed
 PART = 2500  # tokens on which many periods are compared
 
 
@@ -61,7 +61,7 @@ def search(times: Sequence[FloatArray], floor: float, largest: int) -> list[tupl
     found = sorted((_warmed(rough, at) for at in starts), key=lambda x: -x[0])
     if stands < CLEAR:
         found += [_warmed(rough, at) for _, best in found[:3] for at in _beside(times, best)]
-        found.sort(key=lambda x: -x[0])
+    found = _apart(found, times)
     for i, (value, at) in enumerate(found[:CLIMBS]):
         if value > found[0][0] - 40:
             at, value = rough.climb(at)
@@ -90,10 +90,19 @@ def _beside(times: Sequence[FloatArray], at: Comb) -> list[Comb]:
     return [replace(at, step=x, phase=np.array([period.phase(t, x) for t in times])) for x in steps if x > 0]
 
 
-def distinct(step: float, other: float, times: Sequence[FloatArray]) -> bool:
-    """Whether two periods differ over the longest stream, and by more than a factor of two."""
+def _apart(found: Sequence[tuple[float, Comb]], times: Sequence[FloatArray]) -> list[tuple[float, Comb]]:
+    """Sorted, without the periods that a better one stands for."""
+    kept: list[tuple[float, Comb]] = []
+    for value, at in sorted(found, key=lambda x: -x[0]):
+        if all(turns(at.step, other.step, times) > 0.2 for _, other in kept[:CLIMBS]):
+            kept.append((value, at))
+    return kept
+
+
+def turns(step: float, other: float, times: Sequence[FloatArray]) -> float:
+    """How many steps two periods drift apart over the longest stream."""
     span = max(float(t[-1] - t[0]) for t in times)
-    return min(abs(1 / other - k / step) for k in (0.5, 1.0, 2.0)) * span > 0.75
+    return abs(1 / other - 1 / step) * span
 
 
 def evidence(power: FloatArray, streams: int) -> float:
@@ -156,4 +165,6 @@ def part_of(times: Sequence[FloatArray], most: int) -> list[FloatArray]:
 
 def margin(found: Sequence[tuple[float, Comb]], times: Sequence[FloatArray]) -> float:
     """Nats by which the best of `search` leads the best other period that is no harmonic of it; inf without one."""
-    return next((found[0][0] - x for x, at in found if distinct(found[0][1].step, at.step, times)), float("inf"))
+    best, step = found[0][0], found[0][1].step
+    others = (v for v, at in found if min(turns(step / k, at.step, times) for k in (0.5, 1.0, 2.0)) > 0.75)
+    return next((best - v for v in others), float("inf"))
