@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import log, log1p
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from . import sentence
 from .errors import InputError
@@ -27,6 +27,9 @@ from .fingerprint import (
     Finding,
     Fingerprint,
 )
+
+if TYPE_CHECKING:
+    from .ratios import Sides
 
 MARGIN: Final = 0.03
 """Relative difference up to which two services count as equivalent."""
@@ -59,7 +62,6 @@ def compare(
     InputError : the recordings were made under different conditions.
     """
     from . import ratios  # brings numpy; `import specsonar` imports this module
-    from .stats import intervals
 
     notes: list[Finding] = []
     if differing := _mismatch(base, candidate):
@@ -68,22 +70,8 @@ def compare(
                 f"the recordings are unlike: {differing}", "record both alike, or compare with --allow-mismatch"
             )
         notes.append(finding("C001", differing))
-    if base.by_stream and base.by_stream == candidate.by_stream:
-        notes.append(finding("C006", "both sides are the same recording"))
-    if otherwise := sentence.otherwise(base, candidate):
-        notes.append(finding("C005", otherwise))
-    for name, side in (("base", base), ("candidate", candidate)):
-        if side.verdict not in (SPECULATIVE, AUTOREGRESSIVE):
-            notes.append(finding("C002", f"{name}: {side.verdict}"))
-        elif side.streams < intervals.FEW_STREAMS:
-            notes.append(finding("C003", f"{name}: {side.streams} stream{'' if side.streams == 1 else 's'}"))
     sides = ratios.sides(base, candidate)
-    if sides.alone:
-        common = f"{len(sides.pairs)} prompts were asked of both"
-        if sides.paired:
-            notes.append(finding("C004", f"{common}; {sides.alone} answers are to others"))
-        else:
-            notes.append(finding("C004", f"only {common}", severity="warning"))
+    notes += _notes(sides)
     lengths, steps = ratios.length_of(sides), ratios.step_of(sides)
     length = ratios.change("acceptance_length", lengths, margin, level, sure)
     step = ratios.change("step_ms", steps, margin, level, sure)
@@ -102,6 +90,29 @@ def compare(
         findings=tuple(notes), base=base, candidate=candidate,
     )  # fmt: skip
     return replace(found, sentence=sentence.of_comparison(found), checks=tuple(_checks(found)))
+
+
+def _notes(sides: Sides) -> Iterator[Finding]:
+    """What a reader of the comparison should know about its two sides."""
+    from .stats import intervals
+
+    base, candidate = sides.base, sides.candidate
+    if base.by_stream and base.by_stream == candidate.by_stream:
+        yield finding("C006", "both sides are the same recording")
+    if otherwise := sentence.otherwise(base, candidate):
+        yield finding("C005", otherwise)
+    for name, side in (("base", base), ("candidate", candidate)):
+        if side.verdict not in (SPECULATIVE, AUTOREGRESSIVE):
+            yield finding("C002", f"{name}: {side.verdict}")
+        elif side.streams < intervals.FEW_STREAMS:
+            yield finding("C003", f"{name}: {side.streams} stream{'' if side.streams == 1 else 's'}")
+        yield from (replace(f, message=f"{name}: {f.message}") for f in side.findings if f.severity == "warning")
+    if sides.alone:
+        common = f"{len(sides.pairs)} prompts were asked of both"
+        if sides.paired:
+            yield finding("C004", f"{common}; {sides.alone} answers are to others")
+        else:
+            yield finding("C004", f"only {common}", severity="warning")
 
 
 def _overall(length: Change | None, step: Change | None) -> str:

@@ -202,7 +202,8 @@ def _effective(found: Fingerprint, burst: Estimate, wanted: float, drafts: bool)
     elif m in (wanted, wanted + 1):
         return f"M = {m}: k = {m - 1} with a bonus token, {m} without; {_sureness(found, burst)}"
     else:
-        seen = f"configured {wanted:.0f}, effective {m - 1} (with a bonus token; {m} without)"
+        least = "at least " if burst.high is None and wanted > m else ""
+        seen = f"configured {wanted:.0f}, effective {least}{m - 1} (with a bonus token; {m} without)"
     return f"{seen}; {_sureness(found, burst)}{_by_position(found)}"
 
 
@@ -211,7 +212,8 @@ def _sureness(found: Fingerprint, burst: Estimate) -> str:
     m, sizes, rate = int(burst.value), found.burst_sizes, found.acceptance_rate
     full = sizes.counts[m - 1] if sizes is not None and len(sizes.counts) >= m else 0.0
     if burst.high is None:
-        return f"more may be hidden: only {full:.0f} bursts of {m} were seen, and more tokens may show larger ones"
+        often = "once" if round(full) == 1 else f"{full:.0f} times"
+        return f"more may be hidden: a burst of {m} was seen only {often}, and more tokens may show larger ones"
     expected = full * rate.value if rate is not None else 0.0
     return (
         f"{_level(burst)} sure: {full:.0f} bursts of {m} and none larger, where about {expected:.0f} would have "

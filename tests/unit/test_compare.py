@@ -9,6 +9,7 @@ import pytest
 from specsonar import fingerprint
 from specsonar.compare import compare
 from specsonar.errors import InputError
+from specsonar.findings import finding
 from specsonar.fingerprint import EQUIVALENT, SPECULATIVE, UNDETERMINED, StreamTotals
 from specsonar.sources.simulate import simulate
 from specsonar.sources.worlds import WORLDS
@@ -119,6 +120,12 @@ def test_other_drafts_are_said(counted):
     assert compare(counted, plain).sentence.endswith("Speculation is off in the candidate.")
     assert compare(plain, counted).sentence.endswith("Speculation is on in the candidate only.")
     assert compare(counted, replace(counted, by_stream=None)).findings == ()
+
+
+def test_what_spoils_a_side_is_told(counted):
+    late, ticks = finding("Q008", "reads came up to 40 ms late"), finding("Q004", "the clock ticks every 1 ms")
+    found = compare(counted, replace(with_totals(counted, 3.0, 20.0), findings=(late, ticks)))
+    assert [(f.code, f.message) for f in found.findings] == [("Q008", "candidate: reads came up to 40 ms late")]
 
 
 def test_the_same_recording_twice_is_told(counted):

@@ -54,6 +54,12 @@ def command(
     FILE is a recording in any format that specsonar knows, or plain text with one arrival time a line (a second
     column holds token counts); "-" reads stdin. Several files are pooled: one service, several streams; the text of
     its /metrics may be among them.
+
+    \b
+    Examples:
+      specsonar analyze recording.jsonl.zst
+      specsonar analyze run1.pcap run2.pcap --expect k=4 --expect "acceptance>=0.7"
+      specsonar analyze times.txt --unit ms --format html -o report.html
     """
     from ..importers import look, pool
 

@@ -65,6 +65,12 @@ def command(
     `analyze --json`. With several files a side name each with --base or --candidate. Each quantity is changed,
     equivalent within the margin, or undetermined, and then it is said how many streams would settle it. Streams are
     what is compared: record some twenty answers a side, both alike.
+
+    \b
+    Examples:
+      specsonar compare before.jsonl.zst after.jsonl.zst
+      specsonar compare good.json today.jsonl.zst --gate --margin 5%
+      specsonar compare --base a1.jsonl --base a2.jsonl --candidate b.jsonl
     """
     from ..saved import side
 

@@ -23,6 +23,11 @@ def command(context: click.Context, /, source: str, target: Path, **options: Any
 
     The name of OUT says which: .jsonl (or .jsonl.gz, .jsonl.zst) is a trace and keeps everything, .csv, .tsv and
     .parquet hold a row per event. Parquet needs the extra "parquet".
+
+    \b
+    Examples:
+      specsonar convert curl.txt curl.jsonl.zst
+      specsonar convert recording.jsonl events.csv
     """
     from .. import tracefile
     from ..convert import TABLES, check_target, write

@@ -108,6 +108,12 @@ def command(
 
     API keys come from environment variables only, are sent to their provider or to this machine only, and are never
     written or shown.
+
+    \b
+    Examples:
+      specsonar probe http://localhost:8000
+      specsonar probe https://api.example.com --model NAME --key-env EXAMPLE_API_KEY
+      specsonar probe http://localhost:8000 --until 5% -o recording.jsonl.zst
     """
     from ..probe import probe
 

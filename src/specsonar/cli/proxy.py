@@ -69,6 +69,11 @@ def command(
     With --defend, streams (server-sent events, JSON lines) leave as the policy lets them: in order, complete, and
     otherwise unchanged. What cannot be followed is refused: WebSocket, HTTP/2, compressed streams. The recording holds
     what came from the service, and a note of the policy.
+
+    \b
+    Examples:
+      specsonar proxy http://127.0.0.1:8000 --port 8765 -o clients.jsonl
+      specsonar proxy https://api.openai.com -o clients.jsonl --rotate 100MB
     """
     from ..sources.keeper import Keeper
     from ..sources.listening import is_loopback

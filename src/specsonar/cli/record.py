@@ -21,6 +21,11 @@ def command(context: click.Context, program: tuple[str, ...], output: Path, fing
     COMMAND is what would be typed without specsonar: `python app.py`, `app.py`, `-m module`, or a script that Python
     runs. The program is not changed: hooks on its sockets see what its HTTP clients (httpx, aiohttp, requests, the
     official SDKs, and others) receive, in child processes too. Its output, signals and exit code are its own.
+
+    \b
+    Examples:
+      specsonar record -o app.jsonl.zst -- python app.py
+      specsonar record -o tests.jsonl -- -m pytest tests
     """
     from ..errors import Exit
     from ..sources.keeper import Keeper

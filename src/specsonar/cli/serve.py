@@ -62,6 +62,11 @@ def command(
     It runs until Ctrl-C, and speaks the APIs of OpenAI (chat, completions, responses, realtime), Anthropic, Ollama,
     llama.cpp, TGI and vLLM. Texts are made-up words; request i is answer i of `specsonar simulate` with the same seed.
     Prints its address on stdout, and at the end how late its own events were.
+
+    \b
+    Examples:
+      specsonar serve --k 4 --acceptance 0.8 --step-ms 20
+      specsonar serve --max-burst 1 --step-ms 10 --flush-ms 130 --report none
     """
     from ..sources.listening import is_loopback
     from ..sources.serve.server import run

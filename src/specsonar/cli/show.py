@@ -32,6 +32,11 @@ def command(context: click.Context, /, file: str, format_: str, output: Path | N
 
     Format, streams, events, span, token counts and where they come from, and what the reader noticed. Of a file
     without arrival times it tells what it holds instead.
+
+    \b
+    Examples:
+      specsonar show trace.txt
+      specsonar show recording.jsonl.zst --json
     """
     from ..show import show as read
 

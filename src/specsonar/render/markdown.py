@@ -43,7 +43,7 @@ def check_lines(checks: Sequence[Check]) -> Iterator[str]:
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """Findings with what to do about them, as a list."""
     for f in findings:
-        hint = f" {escape(f.hint)}" if f.hint else ""
+        hint = f". {escape(f.hint)}" if f.hint else ""
         yield f"- **{escape(f.code)}** ({escape(f.severity)}): {escape(f.message)}{hint}"
 
 
