@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import specsonar
+from specsonar import sweep
 from specsonar.doctor import Checkup
 from specsonar.doctor.machine import Clock, Local
 from specsonar.doctor.service import Burst, Service
@@ -197,3 +198,15 @@ def test_the_page_of_plans_names_every_key(sample):
     trial = Trial(1, 40, 40, 38, 0.95, 0.8, 0.99)
     keys = list(flat(dataclasses.replace(sized, needs=(dataclasses.replace(sized.needs[0], trial=trial),)).to_dict()))
     assert re.findall(r"^\| `([^`]+)` \|", data, re.MULTILINE) == keys
+
+
+def test_the_page_of_sweeps_names_every_key():
+    page = (ROOT / "docs" / "reference" / "json-sweep.md").read_text(encoding="utf-8")
+    record = sweep.run("figure1", methods=["baseline"], reps=2).to_dict()
+    whole = [re.sub(r"\bbaseline\b", "METHOD", key) for key in flat(record)]
+    inner = re.compile(
+        r"\.(service|at|published|METHOD\.(exact|right|false_alarm|seconds|max_burst|alpha|length|step_ms))\."
+    )
+    keys = [k for k in whole if not inner.search(k) and not k.endswith(".METHOD")]
+    score = record["rows"][0]["scores"]["baseline"]
+    assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == keys + list(score["alpha"]) + list(score["exact"])

@@ -73,8 +73,11 @@ def _curves(sweep: Sweep, axis: Axis | None, palette: Palette) -> Iterator[Figur
     """Each measure over one knob, a curve for each method."""
     name = axis.name if axis is not None else "service"
     numeric = axis is not None and axis.numeric
-    colours = (palette.fitted, palette.seen, palette.step, palette.other, palette.muted)
-    who = legend(*zip(sweep.methods, colours, strict=False))
+    colours = {
+        "baseline": palette.fitted, "likelihood": palette.seen, "guidellm": palette.step, "logisi": palette.other,
+        "hmm": palette.muted,
+    }  # fmt: skip
+    who = legend(*((method, colours[method]) for method in sweep.methods))
     for measure in MEASURES:
         told = [
             {"at": row.cell.at[name] if numeric else row.label, "method": method, **_told(value)}
@@ -88,7 +91,7 @@ def _curves(sweep: Sweep, axis: Axis | None, palette: Palette) -> Iterator[Figur
             x: Any = alt.X("at:Q", title=name, scale=_scale(axis), axis=_ticks(axis))
         else:
             x = alt.X("at:O", title=name, sort=None, axis=alt.Axis(labelAngle=-40))
-        y = alt.Y("value:Q", title=measure.title.lower(), scale=_height(measure), axis=_format(measure))
+        y = alt.Y("value:Q", title=measure.title, scale=_height(measure), axis=_format(measure))
         tips = [tip(f"at:{'Q' if numeric else 'O'}", name), tip("method:N", "method"),
                 tip("value:Q", measure.title, measure.format), tip("low:Q", "from", measure.format),
                 tip("high:Q", "to", measure.format)]  # fmt: skip
@@ -96,7 +99,7 @@ def _curves(sweep: Sweep, axis: Axis | None, palette: Palette) -> Iterator[Figur
         if not numeric:
             base = base.encode(xOffset=alt.XOffset("method:N", sort=list(sweep.methods)))
         marks: list[Any] = [base.mark_circle(aria=False, size=60, opacity=1).encode(y=y)]
-        low = alt.Y("low:Q", title=measure.title.lower())
+        low = alt.Y("low:Q", title=measure.title)
         if numeric:
             marks.insert(0, base.mark_line(aria=False, strokeWidth=2).encode(y=y))
             marks.insert(0, base.mark_area(aria=False, opacity=0.15).encode(y=low, y2="high:Q"))
@@ -130,16 +133,18 @@ def _maps(sweep: Sweep, axes: Sequence[Axis], palette: Palette) -> Iterator[Figu
                 told = list(_cells(rows, method, measure, across, up))
                 if not told:
                     continue
-                drawn = _map(told, measure, across, up, palette)
+                layers = _map(told, measure, across, up, palette)
                 law = ""
                 if sweep.limit and (across.name, up.name) == ("sigma", "tokens") and measure.name == "exact":
-                    drawn, law = _with_law(drawn, sweep, across, up, palette), (
+                    layers[1:1] = _law(sweep, across, up, palette)
+                    law = (
                         " The dashed line is N R^2 = 15 with R = exp(-2 pi^2 sigma^2): right of it, the comb of the "
                         "steps drowns in its noise."
-                    )  # fmt: skip
+                    )
                 yield Figure(
                     "-".join((measure.name, method, *([str(number)] if others else []))),
-                    f"{measure.title}, {method}" + (f", {where}" if where else ""), measure.about + law, drawn, 300,
+                    f"{measure.title}, {method}" + (f", {where}" if where else ""),
+                    measure.about + law, alt.layer(*layers), 300,
                     Table(
                         (across.name, up.name, measure.title),
                         tuple((_word(r["x"]), _word(r["y"]), _words(measure, r)) for r in told),
@@ -160,7 +165,8 @@ def _cells(rows: Sequence[Row], method: str, measure: _Measure, across: Axis, up
         yield told
 
 
-def _map(told: list[dict[str, Any]], measure: _Measure, across: Axis, up: Axis, palette: Palette) -> Any:
+def _map(told: list[dict[str, Any]], measure: _Measure, across: Axis, up: Axis, palette: Palette) -> list[Any]:
+    """The cells, and what they say."""
     top = 1.0 if measure.format == _SHARE else max(r["value"] for r in told) or 1.0
     # seen well by colour-blind readers, on light and on dark paper; bright is good
     colours = alt.Scale(scheme="cividis", domain=[0, top], reverse=not measure.good_is_high)
@@ -177,7 +183,7 @@ def _map(told: list[dict[str, Any]], measure: _Measure, across: Axis, up: Axis, 
         text=alt.Text("value:Q", format=measure.format),
         color=alt.condition(dark, alt.value("#fff"), alt.value("#111")),
     )  # fmt: skip
-    return alt.layer(cells, words)
+    return [cells, words]
 
 
 def _kind(axis: Axis) -> str:
@@ -206,14 +212,13 @@ def _ticks(axis: Axis) -> alt.Axis:
     return alt.Axis(values=list(axis.bands), format="~g", grid=False)
 
 
-def _with_law(drawn: Any, sweep: Sweep, across: Axis, up: Axis, palette: Palette) -> Any:
+def _law(sweep: Sweep, across: Axis, up: Axis, palette: Palette) -> list[Any]:
     points = data([{"x": sigma, "y": tokens} for sigma, tokens in sweep.limit])
     line = alt.Chart(points).encode(x=_middle(alt.X, "x", across), y=_middle(alt.Y, "y", up))
-    return alt.layer(
-        drawn,
+    return [
         line.mark_line(aria=False, clip=True, color=palette.paper, strokeWidth=5),
         line.mark_line(aria=False, clip=True, color=palette.fitted, strokeWidth=2.5, strokeDash=[6, 4]),
-    )
+    ]
 
 
 def _height(measure: _Measure) -> alt.Scale:

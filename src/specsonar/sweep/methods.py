@@ -109,7 +109,7 @@ METHODS: Final[dict[str, Method]] = {
         "the founding article's analyser: two means of the gaps, runs of short ones, their 95th percentile",
         "yes or no", 0.003,
     ),
-    "likelihood": Method("specsonar", likelihood, "this package", "all", 0.6),
+    "likelihood": Method("specsonar", likelihood, "this package", "all", 0.25),
     "guidellm": Method(
         "guidellm", guidellm,
         "mean tokens per iteration, (tokens - 1) / (iterations - 1), as guidellm prints it; a length and nothing else",

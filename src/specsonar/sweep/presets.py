@@ -113,9 +113,9 @@ PRESETS: Final[dict[str, Preset]] = {
     "article": Preset("the founding experiment beside its published figures", article),
     "figure1": Preset("its first figure: clean beside 6 ms of jitter", figure1),
     "jitter-law": Preset(
-        "accuracy over jitter/step and tokens, with the N R^2 law", jitter_law, reps=5,
+        "accuracy over jitter/step and tokens, with the N R^2 law", jitter_law, reps=10,
     ),
-    "long-tail": Preset("heavy-tailed delays and stalls", long_tail, (*OURS, "logisi")),
-    "sample-size": Preset("accuracy over the number of tokens", sample_size, (*OURS, "logisi")),
-    "nulls": Preset("false alarms in worlds without speculation", nulls, (*OURS, "logisi")),
+    "long-tail": Preset("heavy-tailed delays and stalls", long_tail, (*OURS, "logisi"), 20),
+    "sample-size": Preset("accuracy over the number of tokens", sample_size, (*OURS, "logisi"), 20),
+    "nulls": Preset("false alarms in worlds without speculation", nulls, (*OURS, "logisi"), 20),
 }  # fmt: skip
