@@ -73,6 +73,10 @@ COARSE_S: Final = 50e-6
 """Tick of a clock from which on it is worth a word; the fastest steps are a hundred times as long."""
 
 
+SAME_TICK: Final = 0.1
+"""Share of neighbouring steps that may have one time; more, and the tick of the clock is as long as a step."""
+
+
 FASTEST_S: Final = 50e-6
 """Mean time per event below which no decoder works (20,000 tokens a second in one stream)."""
 
@@ -225,6 +229,19 @@ def _refuse_unusable(observed: Observed) -> None:
     each = float(np.median(gap[gap > 0]))
     if events >= 4 and each > SLOWEST_S:
         raise InputError(f"{each / 60:.3g} minutes per event is slower than any decoder", _UNIT)
+    tick = float(gap[gap > 0].min())
+    off = float(np.abs(gap / tick - np.rint(gap / tick)).max())
+    if events >= 20 and tick >= COARSE_S and off < 1e-3 and _together(observed.arrays) > SAME_TICK:
+        raise InputError(
+            f"the clock ticks every {tick * 1e3:.4g} ms, and steps that follow each other share a tick",
+            "stamp each event when it arrives, with a finer clock",
+        )
+
+
+def _together(arrays: Sequence[Arrays]) -> float:
+    """Share of neighbouring events that have several tokens each, so are steps, and the same time."""
+    pairs = [(np.diff(a.t) == 0) & (a.tokens[1:] > 1) & (a.tokens[:-1] > 1) for a in arrays if a.tokens is not None]
+    return float(np.concatenate(pairs).mean()) if pairs else 0.0
 
 
 _UNIT: Final = "the unit is probably wrong: check --unit"

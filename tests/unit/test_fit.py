@@ -19,6 +19,7 @@ from specsonar.fit import ENOUGH, FEWEST, fingerprint
 from specsonar.sources.simulate import simulate
 from specsonar.sources.worlds import WORLDS
 from specsonar.trace import ASSUMED_ONE, COUNTED, NOT_SAID, ONE_EACH, TOTAL_ONLY, Trace, stream
+from specsonar.units import to_ns
 
 SPEC = {"step_cv": 0.05, "in_burst_us": 100.0, "in_burst_cv": 0.5}
 """An in-order service without delays: the cheapest one to fit."""
@@ -72,6 +73,13 @@ def test_a_stream_a_trace_and_its_times_say_the_same():
     assert (one.count_source, told.count_source) == (ASSUMED_ONE, ONE_EACH) and "Q002" not in codes(told)
 
 
+def ticking(tick_s):
+    """Counted steps of 20 ms by a clock that is slower."""
+    rng = np.random.default_rng(2)
+    t = np.cumsum(rng.normal(0.02, 0.001, 300))
+    return Trace((stream(to_ns(np.floor(t / tick_s) * tick_s, "s"), rng.integers(1, 5, 300), count_source=COUNTED),))
+
+
 @pytest.mark.parametrize(
     ("data", "options", "error", "says"),
     [
@@ -90,6 +98,8 @@ def test_a_stream_a_trace_and_its_times_say_the_same():
         (np.arange(100) * 0.02, {"unit": "us"}, InputError, "faster than any decoder"),
         (np.arange(100) * 200.0, {"unit": "s"}, InputError, "slower than any decoder"),
         (Trace(()), {}, InputError, "two tokens"),
+        (ticking(1.0), {}, InputError, "clock ticks every 1000 ms"),
+        (ticking(0.1), {}, InputError, "clock ticks every 100 ms"),
     ],
 )
 def test_what_it_refuses(data, options, error, says):
