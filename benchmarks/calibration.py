@@ -24,9 +24,11 @@ import numpy as np
 
 from specsonar.fingerprint import SPECULATIVE, UNDETERMINED, Estimate
 from specsonar.fit import fingerprint
+from specsonar.sources.service import INDEPENDENT
 from specsonar.sources.worlds import NULLS, WORLDS
 from specsonar.stats import intervals
 from specsonar.stats.bursts import oracle_alpha
+from specsonar.stats.fisher import bound
 
 # row: (least share of M exact, most RMSE alpha over oracle, limit of the step, its unit)
 TARGETS = {
@@ -129,9 +131,20 @@ def accuracy_row(name: str, outcomes: list[Outcome]) -> tuple[str, bool]:
     wanted = f"M {least:.0%}, {most_ratio:g}, {limit:g} {unit}"
     mean = np.mean([o.seconds for o in outcomes])
     return (
-        f"| {name} | {n} | {share(exact, n)} | {alpha:.4f} | {oracle:.4f} | {alpha / oracle:.2f} | {what} "
-        f"| {cover[0]} / {cover[1]} / {cover[2]} | {mean:.2f} | {wanted} | {'yes' if reached else '**no**'} |"
+        f"| {name} | {n} | {share(exact, n)} | {alpha:.4f} | {oracle:.4f} | {alpha / oracle:.2f} | {_least(name)} "
+        f"| {what} | {cover[0]} / {cover[1]} / {cover[2]} | {mean:.2f} | {wanted} | {'yes' if reached else '**no**'} |"
     ), reached
+
+
+def _least(name: str) -> str:
+    """The bound of Cramer and Rao on the error of alpha, for independent normal delays on an exact clock."""
+    world = WORLDS[name]
+    service = world.service
+    spread = service.token_delay.scale_ms / service.step_ms
+    if service.order != INDEPENDENT or service.step_cv or not spread:
+        return "-"
+    hazards = service.hazards()
+    return f"{bound(hazards[0], len(hazards) + 1, spread, world.tokens, draws=12).alpha:.4f}"
 
 
 def _covered(outcomes: list[Outcome], which: int) -> str:
@@ -216,8 +229,9 @@ def main() -> int:
         worlds = [name for name in (args.rows or TARGETS) if name in TARGETS]
         if worlds:
             say(
-                "| world | streams | M exact | RMSE alpha | oracle | ratio | step | covered: alpha / length / step "
-                "| s each | wanted | reached |\n|---|---|---|---|---|---|---|---|---|---|---|"
+                "| world | streams | M exact | RMSE alpha | oracle | ratio | bound | step "
+                "| covered: alpha / length / step "
+                "| s each | wanted | reached |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
             )
         for name in worlds:
             row, reached = accuracy_row(name, run(pool, name, args.reps))

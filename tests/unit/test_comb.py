@@ -12,9 +12,10 @@ import pytest
 from specsonar.models import independent
 from specsonar.models.comb_search import evidence
 from specsonar.stats import comb, period
-from specsonar.stats.bursts import mean_burst, pmf
+from specsonar.stats.bursts import mean_burst, oracle_se, pmf
 from specsonar.stats.combfit import Comb, Problem
 from specsonar.stats.delays import EXPONENTIAL_KIND, LOGNORMAL_KIND, NORMAL, NOWHERE, DelayLaw, log_density
+from specsonar.stats.fisher import bound
 from specsonar.stats.result import Arrays
 from specsonar.stats.track import track
 
@@ -249,3 +250,31 @@ def test_bursts_that_kept_their_order_are_not_plausible():
     assert independent.plausible([record(19)])
     assert independent.plausible([record(20, sigma=0.0)])
     assert not independent.plausible([Arrays(np.zeros(20))])
+
+
+def test_the_information_of_one_clear_stream_is_that_of_its_bursts():
+    found = bound(0.8, 4, 0.05, 600, draws=12)
+    assert found.alpha == pytest.approx(found.oracle, rel=0.01)
+    assert found.oracle == pytest.approx(oracle_se(0.8, 4, 203), rel=0.05)
+    # a straight line through the steps: sqrt(12 / N) over the number of steps
+    assert found.step == pytest.approx(0.05 * np.sqrt(12 / 599) / 203, rel=0.03)
+
+
+def test_what_jitter_costs_grows_and_skewed_delays_keep_more():
+    seen = [bound(0.8, 4, s, 600, draws=12) for s in (0.1, 0.3, 0.4)]
+    assert seen[0].alpha < seen[1].alpha < seen[2].alpha < 1.1 * seen[0].alpha
+    assert seen[2].step > 2 * seen[1].step > 4 * seen[0].step
+    assert bound(0.8, 4, 0.3, 600, law=DelayLaw(LOGNORMAL_KIND, 1.0), draws=12).step < 0.3 * seen[1].step
+
+
+def test_the_bound_holds_for_the_estimator():
+    least = bound(0.8, 4, 0.2, 200, draws=12)
+    fits = [independent.fit([record(40 + seed, sigma=0.004)]) for seed in range(3)]
+    for fit in fits:
+        assert fit.alpha_se == pytest.approx(least.alpha, rel=0.25)
+
+
+def test_a_bound_needs_a_draft_and_a_delay():
+    for burst, spread in ((1, 0.1), (4, 0.0)):
+        with pytest.raises(ValueError, match="bound"):
+            bound(0.8, burst, spread, 600)

@@ -261,10 +261,11 @@ class Problem:
         r[k + 2 :] = (v * h - x * r[k + 1]) / count
         return r
 
-    def covariance(self, at: Comb, *, common: bool) -> FloatArray:
-        """Covariance of (logit hazards..., log sigma, step), phases profiled out; nan for parameters at a bound.
+    def information(self, at: Comb, *, common: bool) -> FloatArray:
+        """Observed information about (logit hazards..., log sigma, step), phases profiled out; nan where they are not
+        at a maximum.
 
-        Inverse of the observed information, by differences of the exact score on the graphs of the last `build`.
+        Differences of the exact score on the graphs of the last `build`.
         """
         at = self.moved(at, np.zeros((min(1, len(at.hazards)) if common else len(at.hazards)) + 2), 0.0, common=common)
         g, h = self.gradient(at, self.expect(at), common=common)
@@ -279,15 +280,20 @@ class Problem:
             shared[j], cross[j] = (g - gj) / size[j], (h - hj) / size[j]
         new = self.moved(at, np.zeros(p), pace, common=common)
         own = (h - self.gradient(new, self.expect(new), common=common)[1]) / pace
-        out: FloatArray = np.full((p, p), np.nan)
         if not (own > 0).all():
-            return out
-        schur = 0.5 * (shared + shared.T) - (cross / own) @ cross.T
+            return np.full((p, p), np.nan)
+        return np.asarray(0.5 * (shared + shared.T) - (cross / own) @ cross.T, np.float64)
+
+    def covariance(self, at: Comb, *, common: bool) -> FloatArray:
+        """Covariance of (logit hazards..., log sigma, step), the inverse of `information`; nan for parameters at a
+        bound."""
+        info = self.information(at, common=common)
+        out: FloatArray = np.full(info.shape, np.nan)
         a = at.hazards[: min(1, len(at.hazards))] if common else at.hazards
         free = np.concatenate(((a > 1e-5) & (a < 1 - 1e-5), [at.sigma > 1.001 * self.floor, True]))
-        free &= np.diag(schur) > 0
+        free &= np.diag(info) > 0
         try:
-            out[np.ix_(free, free)] = np.linalg.inv(schur[np.ix_(free, free)])
+            out[np.ix_(free, free)] = np.linalg.inv(info[np.ix_(free, free)])
         except np.linalg.LinAlgError:
             pass
         return out
