@@ -61,7 +61,7 @@ def command(
     context: click.Context, /, sources: tuple[str, ...], by: str, out: Path | None, sql: str | None, format_: str,
     output: Path | None, figures: Path | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Fingerprint many recorded streams at once, by model, endpoint and day, and tell what drifted.
+    """Fingerprint many recorded streams by model, endpoint and day, and tell what drifted.
 
     DIR_OR_GLOB is a directory, a glob in quotation marks, files, or a URL of fsspec (s3://, gs://, https://, zip://);
     it holds Parquet tables (columns like stream, t_ns, tokens, model, endpoint) or recordings of any format that
