@@ -78,6 +78,7 @@ def command(
     from ..sources.keeper import Keeper
     from ..sources.listening import is_loopback
     from ..sources.proxy.proxy import Proxy
+    from ..sources.proxy.upstream import Upstream
     from ..sources.rollover import Rollover
 
     state = state_of(context)
