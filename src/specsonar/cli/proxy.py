@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..sources.defences import Policy
     from ..sources.keeper import Keeper
     from ..sources.proxy.proxy import Proxy
-    from ..sources.proxy.upstream import Upstream
     from ..sources.rollover import Rollover
 
 _WAIT_S: Final = 0.25
