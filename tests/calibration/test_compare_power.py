@@ -1,4 +1,5 @@
-"""Comparisons of counted services: false alarms, changes found, blame. A fixed-seed part of benchmarks/compare.py.
+"""Comparisons: false alarms, changes found, blame. A fixed-seed part of benchmarks/compare.py, of counted services, and
+of a few where times are all that is seen, which take seconds each.
 
 At most 5% of the pairs of one service may be called changed, at most 2% of the changes blamed on the wrong half, and at
 least 90% of changes of a tenth found. Bounds leave room for chance at one in a thousand, and would catch a comparison
@@ -13,7 +14,7 @@ from scipy.stats import binom
 
 from specsonar import fingerprint
 from specsonar.compare import compare
-from specsonar.fingerprint import CHANGED
+from specsonar.fingerprint import CHANGED, EQUIVALENT
 from specsonar.sources.simulate import simulate
 from specsonar.sources.worlds import WORLDS
 
@@ -27,18 +28,22 @@ def heard(service, seed):
     return fingerprint(simulate(service, tokens=TOKENS, streams=STREAMS, seed=seed).without_truth())
 
 
-@pytest.fixture(scope="module")
-def found():
+def compared(service, pairs):
     """By candidate: comparisons with a base, each of recordings of its own."""
     candidates = {
-        "same": SERVICE, "length": replace(SERVICE, acceptance=LESS), "step": replace(SERVICE, step_ms=22.0),
+        "same": service, "length": replace(service, acceptance=LESS), "step": replace(service, step_ms=22.0),
     }  # fmt: skip
     made = {name: [] for name in candidates}
-    for pair in range(PAIRS):
-        base = heard(SERVICE, 7_000_000 + 4 * pair)
-        for number, (name, service) in enumerate(candidates.items(), 1):
-            made[name].append(compare(base, heard(service, 7_000_000 + 4 * pair + number)))
+    for pair in range(pairs):
+        base = heard(service, 7_000_000 + 4 * pair)
+        for number, (name, one) in enumerate(candidates.items(), 1):
+            made[name].append(compare(base, heard(one, 7_000_000 + 4 * pair + number)))
     return made
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compared(SERVICE, PAIRS)
 
 
 def share(comparisons, *quantities):
@@ -71,3 +76,12 @@ def test_intervals_of_the_change_cover(found):
     missed += sum(not c.step_ms.low <= 1.1 <= c.step_ms.high for c in found["step"])
     assert missed <= int(binom.ppf(1 - LEVEL, 2 * PAIRS, 0.05))
     assert missed > 0
+
+
+def test_where_only_times_are_seen():
+    """Of five pairs none may be called changed more than once, and no change of a tenth missed more than once."""
+    seen = compared(WORLDS["D"].service, 5)
+    assert share(seen["same"], "acceptance_length", "step_ms") <= 1
+    assert share(seen["length"], "acceptance_length") >= 4 and share(seen["step"], "step_ms") >= 4
+    assert share(seen["length"], "step_ms") + share(seen["step"], "acceptance_length") <= 1
+    assert all(c.step_ms.verdict == EQUIVALENT for c in seen["length"])
