@@ -320,7 +320,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     "V009": Explanation(
         "text held back", "info",
         "The server holds tokens back inside a character and sends them with a later event.",
-        "Events are neither tokens nor steps. The acceptance length is right, the largest burst is blurred.",
+        "Events are neither tokens nor steps. Bursts are read from counts and gaps together, which is less certain.",
         "Record with text in plain ASCII, or ask for token ids.",
     ),
     "V010": Explanation(

@@ -26,7 +26,7 @@ def asked(monkeypatch, sample):
 
 
 def test_a_hidden_service_is_found_out_over_http():
-    """Seed 3 hides M = 2 behind steps of 12.5 ms. Other seeds are for benchmarks/hidden.py."""
+    """Seed 3 hides M = 2 behind steps of 12.5 ms. Other seeds are for benchmarks/probe_serve.py --demo."""
     shares = []
     result = demo.served(3, tokens=640, progress=lambda share, _: shares.append(share))
     checks = {c.quantity: c for c in result.checks}
