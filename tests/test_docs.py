@@ -14,6 +14,7 @@ import pytest
 
 import specsonar
 from specsonar import sweep
+from specsonar.defended import Defended, Enough, Learnt, Price, Row, Share, Sizes
 from specsonar.doctor import Checkup
 from specsonar.doctor.machine import Clock, Local
 from specsonar.doctor.service import Burst, Service
@@ -210,3 +211,16 @@ def test_the_page_of_sweeps_names_every_key():
     keys = [k for k in whole if not inner.search(k) and not k.endswith(".METHOD")]
     score = record["rows"][0]["scores"]["baseline"]
     assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == keys + list(score["alpha"]) + list(score["exact"])
+
+
+def test_the_page_of_defences_names_every_key():
+    page = (ROOT / "docs" / "reference" / "json-defend.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    share = Share(1, 2)
+    learnt = Learnt("likelihood", share, share, share, share, share, 0.01, 0.01)
+    row = Row("pace=8ms", "pace", 0.4, 600, (learnt,), Sizes(1.0, 4.0, 1.0, 0.5, 3.0), Price(0.0, 1.0, 2.0, 1.0, 1.0))
+    enough = Enough("scatter=uniform", "likelihood", 600, "max_burst", 0.5)
+    found = Defended("", "frontier", "simulated", 4, 0.8, 20.0, 2.95, 8, 1, 0, (row,), (enough,), ("",), {})
+    keys = [k for k in flat(found.to_dict()) if k.rpartition(".")[2] not in share.to_dict()]
+    assert [k for k in named if k not in share.to_dict()] == keys
+    assert [k for k in named if k in share.to_dict()] == list(share.to_dict())
