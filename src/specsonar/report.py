@@ -74,8 +74,9 @@ class Report:
         if burst.high is None:
             notes.append(finding("V001", f"{fit.burst_counts[-1]:.0f} full bursts of {fit.max_burst} tokens were seen"))
         acceptance = self._estimate(
-            fit.alpha, *intervals.share(fit.alpha, fit.alpha_se * widen_alpha, self.level, for_alpha.freedom), how
-        )
+            fit.alpha, *intervals.share(fit.alpha, fit.alpha_se * widen_alpha, self.level, for_alpha.freedom),
+            f"{how}; {parts.over_known(fit):.2f} times the error of known bursts",
+        )  # fmt: skip
         positions = tuple(
             # half a trial away from 0 and 1, where the standard error is that of half a trial
             self._estimate(

@@ -44,10 +44,14 @@ def length_of(fit: LayerFit) -> tuple[float, float]:
     steps = max(float(fit.burst_counts.sum()), 1.0)
     variance = float(p @ b**2 - (p @ b) ** 2)
     spread = float(np.sqrt(max(variance, 0.0) / steps))
+    return mean_burst(fit.hazards), spread * float(min(over_known(fit), 5.0))
+
+
+def over_known(fit: LayerFit) -> float:
+    """Standard error of alpha over that of one who knows the bursts; at least 1, and 1 where there is none."""
     trials = float((np.cumsum(fit.burst_counts[::-1])[::-1][:-1]).sum())
-    ideal = float(np.sqrt(fit.alpha * (1 - fit.alpha) / max(trials, 1.0)))
-    loss = max(fit.alpha_se / ideal, 1.0) if ideal > 0 and np.isfinite(fit.alpha_se) else 1.0
-    return mean_burst(fit.hazards), spread * float(min(loss, 5.0))
+    known = float(np.sqrt(fit.alpha * (1 - fit.alpha) / max(trials, 1.0)))
+    return max(fit.alpha_se / known, 1.0) if known > 0 and np.isfinite(fit.alpha_se) else 1.0
 
 
 def steps_of(fit: LayerFit, arrays: Sequence[Arrays]) -> int:

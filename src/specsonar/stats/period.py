@@ -93,3 +93,15 @@ def needed_tokens(spread: float, evidence: float = 15.0) -> float:
     (524, 8305)
     """
     return float(evidence * np.exp(min(4 * np.pi**2 * spread**2, 600.0)))
+
+
+def needed_for_burst(spread: float, clear: float = 50.0) -> float:
+    """Tokens, of all streams together, for M to be found by likelihood in 9 of 10 recordings: n R >= `clear`.
+
+    Measured, for spreads from .3 to .4 (`benchmarks/limits.py --rows tokens pooled`). The likelihood uses what the scan
+    of `needed_tokens`, which asks for n R^2, leaves: at least one token comes from every step and at most M.
+
+    >>> round(needed_for_burst(0.30)), round(needed_for_burst(0.35)), round(needed_for_burst(0.40))
+    (296, 561, 1177)
+    """
+    return float(clear * np.exp(min(2 * np.pi**2 * spread**2, 600.0)))
