@@ -211,3 +211,24 @@ def test_bad_input_backward(run, arguments, said):
 def test_numbers_beside_a_file_are_one_too_many(run, saved):
     result = run("plan", saved(), "--precision", "2%", "--step", 20)
     assert result.exit_code == 2 and "--step is given twice" in result.stderr
+
+
+def test_counters_as_servers_print_them(run):
+    """vLLM pull request 48892: share of steps that accept each of 8 positions, and the acceptance length it printed."""
+    shares = "0.7617,0.6158,0.5125,0.4243,0.3640,0.3094,0.2722,0.2365"
+    plain = json.loads(run("plan", "--per-position", shares, "--json").stdout)
+    assert plain["drafts"][7]["acceptance_length"]["value"] == pytest.approx(4.50, abs=0.005)
+    assert plain["acceptance"][1]["value"] == pytest.approx(0.6158 / 0.7617)
+    rising = run("plan", "--per-position", "0.5,0.6")
+    assert rising.exit_code == 2 and "later draft position" in rising.stderr
+
+
+def test_an_acceptance_length_and_k_give_one_acceptance(run):
+    plain = json.loads(run("plan", "--acceptance-length", 3.3616, "--k", 4, "--json").stdout)
+    assert plain["acceptance"][0]["value"] == pytest.approx(0.8, abs=1e-5)
+    assert any("accepted alike" in note for note in plain["assumptions"])
+    assert run("plan", "--acceptance-length", 3).exit_code == 2
+    assert "from 1 to 3 tokens" in run("plan", "--acceptance-length", 4, "--k", 2).stderr
+    sized = json.loads(run("plan", "--acceptance-length", 3.3616, "--k", 4, "--precision", "5%", "--json").stdout)
+    assert sized["setting"]["acceptance"] == pytest.approx([0.8] * 4, abs=1e-5)
+    assert "given twice" in run("plan", "--alpha", 0.8, "--acceptance-length", 3, "--k", 4).stderr

@@ -20,6 +20,7 @@ from .state import state_of, verbosity
 
 if TYPE_CHECKING:
     from ..fingerprint import Fingerprint
+    from ..plan.service import Known
     from ..planned import DataPlan, SpeedPlan, VerifyCost
 
     ParamType = click.ParamType[Any]
@@ -28,7 +29,8 @@ else:
 
 SECTIONS: Final = {
     "Forward: which draft would be how fast": (
-        "k", "alpha", "draft_cost", "bonus", "verify_cost", "step", "plain_step", "up_to",
+        "k", "alpha", "per_position", "acceptance_length", "draft_cost", "bonus", "verify_cost", "step", "plain_step",
+        "up_to",
     ),
     "Backward: how much has to be recorded (with --k, --alpha and --step)": (
         "precision", "change", "targets", "jitter", "cv", "spread", "layers", "tokens", "sure", "check", "recordings",
@@ -85,6 +87,14 @@ _POSITIVE: Final = click.FloatRange(0, min_open=True)
 @click.option(
     "--alpha", type=Numbers(), metavar="X[,X...]",
     help="Acceptance of a drafted token: one for all, or one for each draft position.",
+)  # fmt: skip
+@click.option(
+    "--per-position", type=Numbers(), metavar="X[,X...]",
+    help="Instead: share of the steps that accept each draft position, as vLLM prints it.",
+)  # fmt: skip
+@click.option(
+    "--acceptance-length", type=click.FloatRange(1), metavar="X",
+    help="Instead: mean tokens of a step with --k drafts; all positions are taken to be accepted alike.",
 )  # fmt: skip
 @click.option(
     "--draft-cost", type=Numbers(), metavar="C[,C...]",
@@ -153,6 +163,8 @@ def command(
     files: tuple[str, ...],
     k: int | None,
     alpha: float | tuple[float, ...] | None,
+    per_position: float | tuple[float, ...] | None,
+    acceptance_length: float | None,
     draft_cost: float | tuple[float, ...] | None,
     bonus: bool,
     verify_cost: VerifyCost | None,
@@ -195,6 +207,7 @@ def command(
     FILE is a recording in any format that specsonar knows, or a fingerprint that was saved with `analyze --json`.
     """
     given = {name for name in _BACKWARD if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    known = _acceptance(alpha, per_position, acceptance_length, k, bonus, level)
     found = _found(context, files, level, reading)
     if given:
         forward = {
@@ -203,7 +216,7 @@ def command(
         if mixed := next((flag for flag, value in forward.items() if value is not None), None):
             raise UsageError(f"{mixed} asks about speed, other options about data", "ask one after the other")
         sized = _data(
-            found, **_numbers(found, k=k, alpha=alpha, step_ms=step, jitter_ms=jitter), bonus=bonus, step_cv=cv,
+            found, **_numbers(found, k=k, alpha=_plain(known), step_ms=step, jitter_ms=jitter), bonus=bonus, step_cv=cv,
             spread=spread or 0.0, tokens_per_stream=tokens, precision=precision or 0.05, change=change,
             layers=layers or None, targets=targets or TARGETS, level=level, sure=sure,
         )  # fmt: skip
@@ -212,7 +225,7 @@ def command(
         _present(sized, format_, output, figures)
     else:
         fast = _speed(
-            found, alpha, k=k, draft_cost=draft_cost, bonus=bonus, verify_cost=verify_cost, step_ms=step,
+            found, known, k=k, draft_cost=draft_cost, bonus=bonus, verify_cost=verify_cost, step_ms=step,
             plain_step_ms=plain_step, up_to=up_to, level=level,
         )  # fmt: skip
         _present(fast, format_, output, figures)
@@ -228,7 +241,31 @@ def _found(context: click.Context, files: tuple[str, ...], level: float, reading
         return side(files, level=level, progress=report, **reading)
 
 
-def _speed(found: Fingerprint | None, alpha: Any, *, plain_step_ms: float | None, **options: Any) -> SpeedPlan:
+def _acceptance(
+    alpha: Any, per_position: Any, length: float | None, k: int | None, bonus: bool, level: float
+) -> Known | None:
+    """What was given of the acceptance, in one of three ways; None where nothing was."""
+    if [alpha, per_position, length].count(None) < 2:
+        raise UsageError("the acceptance is given twice", "give one of --alpha, --per-position and --acceptance-length")
+    if alpha is None and per_position is None and length is None:
+        return None
+    from ..plan import service
+
+    if length is not None:
+        return service.of_length(length, k, bonus, level)
+    if per_position is not None:
+        return service.reached([per_position] if isinstance(per_position, float) else per_position, level)
+    return service.told(alpha, level)
+
+
+def _plain(known: Known | None) -> float | list[float] | None:
+    """The numbers of an acceptance that was given."""
+    if known is None:
+        return None
+    return known.acceptance[0].value if known.common else [a.value for a in known.acceptance]
+
+
+def _speed(found: Fingerprint | None, alpha: Known | None, *, plain_step_ms: float | None, **options: Any) -> SpeedPlan:
     """Forward: from an acceptance, from a service, or from an acceptance and the step of a service without drafts."""
     from .. import plan
 

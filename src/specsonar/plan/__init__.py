@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .data import plan_data
-from .service import plain_step
+from .service import of_length, plain_step, reached
 from .speed import plan_speed, speedup
 
-__all__ = ["plain_step", "plan_data", "plan_speed", "speedup"]
+__all__ = ["of_length", "plain_step", "plan_data", "plan_speed", "reached", "speedup"]

@@ -36,8 +36,8 @@ USUAL_CV: Final = 0.05
 MOST: Final = 10**9
 """Tokens beyond which no recording goes."""
 
-_TOLD_TO: Final = 0.55
-"""Jitter over step up to which the in-order layer was measured to lose nothing (benchmarks/results/calibration.md)."""
+_TOLD_TO: Final = 1.0
+"""Jitter over step up to which the in-order layer was measured to lose nothing (benchmarks/plan.py)."""
 
 
 def plan_data(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
 from ..errors import InputError, UsageError
 from ..fingerprint import AUTOREGRESSIVE, SPECULATIVE, Estimate, Fingerprint
+from ..stats.speedup import break_even
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,47 @@ def told(alpha: float | Sequence[float], level: float = 0.95) -> Known:
     """
     several = not isinstance(alpha, int | float) and len(alpha) > 1
     return Known(given(alpha, 1, level), common=not several)
+
+
+def reached(shares: Sequence[float], level: float = 0.95) -> Known:
+    """An acceptance from the shares of steps in which each draft position was accepted, as servers print them.
+
+    A position is accepted only after all before it: its acceptance is its share over that of the one before.
+
+    >>> [round(a.value, 3) for a in reached([0.76, 0.608, 0.5]).acceptance]
+    [0.76, 0.8, 0.822]
+
+    Raises
+    ------
+    UsageError : they are no shares, or a later position is accepted more often than an earlier one.
+    """
+    each = [1.0, *(a.value for a in given(list(shares), 1, level))]
+    if any(later > earlier for earlier, later in pairwise(each)):
+        raise UsageError(
+            "a later draft position is accepted in more steps than an earlier one",
+            "these are shares of all steps, falling; give acceptances after acceptance with --alpha",
+        )
+    return told([later / earlier if earlier else 0.0 for earlier, later in pairwise(each)], level)
+
+
+def of_length(length: float, k: int | None, bonus: bool, level: float = 0.95) -> Known:
+    """The one acceptance for all positions at which `k` drafts give `length` tokens a step.
+
+    >>> round(of_length(3.3616, 4, True).acceptance[0].value, 6)
+    0.8
+
+    Raises
+    ------
+    UsageError : no draft length, or one that cannot give so many tokens.
+    """
+    if k is None:
+        raise UsageError("an acceptance length says nothing without a draft length", "give --k too")
+    burst = k + 1 if bonus else k
+    alpha = break_even(length, burst) if isfinite(length) and length >= 1 else None
+    if alpha is None:
+        raise UsageError(f"{length:g} tokens a step cannot be with k = {k}", f"a step gives from 1 to {burst} tokens")
+    note = f"every draft position is accepted alike, {alpha:.3g}: all that an acceptance length tells"
+    return Known(given(alpha, 1, level), common=True, assumptions=(note,))
 
 
 def measured(found: Fingerprint) -> Known:
