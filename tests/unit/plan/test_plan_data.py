@@ -5,7 +5,7 @@ from math import exp, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specsonar import fit, plan_data
@@ -19,6 +19,7 @@ from specsonar.stats.bursts import oracle_se, pmf
 from specsonar.stats.intervals import quantile
 
 Z = quantile(0.95)
+patient = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hazard = st.floats(0.05, 0.99)
 
 
@@ -27,12 +28,14 @@ def need(target, layer, **options):
     return found
 
 
+@patient
 @given(hazard, st.integers(2, 12), st.integers(10, 10_000))
 def test_alpha_has_the_error_of_the_oracle(alpha, burst, steps):
     relative = sqrt(needed.alpha_variance([alpha] * (burst - 1)) / steps)
     assert relative * alpha == pytest.approx(oracle_se(alpha, burst, steps))
 
 
+@patient
 @given(st.lists(hazard, min_size=1, max_size=8))
 def test_pooled_acceptance_lies_between_those_of_the_positions(hazards):
     assert min(hazards) - 1e-9 <= needed.pooled(hazards) <= max(hazards) + 1e-9
@@ -49,6 +52,7 @@ def test_the_variances_are_those_of_simulated_steps():
     assert rates.var() / rates.mean() ** 2 * 100 == pytest.approx(needed.alpha_variance(hazards), rel=0.1)
 
 
+@patient
 @given(st.integers(2, 300), st.floats(0.001, 1), st.floats(0.001, 3))
 def test_the_step_is_known_as_well_as_least_squares_knows_it(steps, walk, noise):
     gaps = (walk**2 + 2 * noise**2) * np.eye(steps) - noise**2 * (np.eye(steps, k=1) + np.eye(steps, k=-1))
@@ -56,6 +60,7 @@ def test_the_step_is_known_as_well_as_least_squares_knows_it(steps, walk, noise)
     assert needed.step_variance(steps, walk, noise) == pytest.approx(best, rel=2e-3)
 
 
+@patient
 @given(st.floats(50, 1e5), st.floats(0.01, 1))
 def test_half_the_width_takes_four_times_the_data(have, width):
     assert needed.scaled(have, width, width / 2) == pytest.approx(4 * have)
@@ -122,6 +127,7 @@ def test_a_smaller_change_takes_more_streams():
     assert sizes[0] == 6
 
 
+@patient
 @given(st.sampled_from(TARGETS), st.sampled_from(["counted", "in-order", "independent"]), st.floats(0.01, 0.2))
 def test_more_precision_never_takes_less(target, layer, precision):
     some, more = (need(target, layer, precision=p, jitter_ms=3.0) for p in (precision, precision / 2))

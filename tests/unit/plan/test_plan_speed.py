@@ -5,7 +5,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specsonar import plan_speed, speedup
@@ -16,6 +16,7 @@ from specsonar.sources.simulate import simulate
 from specsonar.stats.bursts import pmf
 from specsonar.stats.speedup import break_even, fastest, interpolated, lengths
 
+patient = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 probability = st.floats(0, 1)
 cost = st.floats(0, 2)
 
@@ -25,17 +26,20 @@ def theorem(alpha, k, c):
     return (1 - alpha ** (k + 1)) / ((1 - alpha) * (k * c + 1))
 
 
+@patient
 @given(st.floats(0, 0.999), st.integers(0, 40), cost)
 def test_one_acceptance_is_the_theorem(alpha, k, c):
     assert speedup(alpha, k, c) == pytest.approx(theorem(alpha, k, c), rel=1e-9)
 
 
+@patient
 @given(st.lists(probability, min_size=1, max_size=8), cost)
 def test_an_acceptance_for_each_position_is_the_mean_of_the_law(hazards, c):
     mean = float(pmf(hazards) @ np.arange(1, len(hazards) + 2))
     assert speedup(hazards, len(hazards), c) == pytest.approx(mean / (1 + len(hazards) * c))
 
 
+@patient
 @given(st.integers(1, 40), cost)
 def test_certain_drafts(k, c):
     assert speedup(0.0, k, c) == pytest.approx(1 / (1 + k * c))
@@ -46,12 +50,14 @@ def test_long_drafts_that_cost_nothing_tend_to_one_over_what_is_rejected():
     assert speedup(0.8, 300) == pytest.approx(1 / 0.2)
 
 
+@patient
 @given(probability, probability, st.integers(1, 20), cost)
 def test_more_acceptance_is_never_slower(a, b, k, c):
     low, high = sorted((a, b))
     assert speedup(low, k, c) <= speedup(high, k, c) * (1 + 1e-12)
 
 
+@patient
 @given(st.lists(probability, min_size=2, max_size=9))
 def test_longer_drafts_give_more_tokens_and_a_wider_gap(hazards):
     tokens = lengths(hazards)
@@ -64,6 +70,7 @@ def test_without_a_bonus_token_the_last_draft_is_for_nothing():
     assert speedup(0.8, 5, 0.1, bonus=False) < speedup(0.8, 4, 0.1)
 
 
+@patient
 @given(st.floats(0.01, 0.99), st.integers(1, 12), st.floats(0, 0.3))
 def test_at_the_break_even_acceptance_a_draft_neither_wins_nor_loses(alpha, k, c):
     at = break_even(1 + k * c, k + 1)
@@ -74,6 +81,7 @@ def test_at_the_break_even_acceptance_a_draft_neither_wins_nor_loses(alpha, k, c
         assert (speedup(alpha, k, c) > 1) == (alpha > at) or abs(alpha - at) < 1e-6
 
 
+@patient
 @given(st.lists(probability, min_size=1, max_size=10), cost, st.floats(0, 0.5))
 def test_the_fastest_is_that_of_brute_force(hazards, c, slope):
     tokens = lengths(hazards)
@@ -83,6 +91,7 @@ def test_the_fastest_is_that_of_brute_force(hazards, c, slope):
     assert tokens[index] / (verify[index] + k[index] * c) == pytest.approx((tokens / (verify + k * c)).max())
 
 
+@patient
 @given(st.lists(probability, min_size=1, max_size=10), st.floats(0, 0.5))
 def test_the_more_a_draft_costs_the_shorter_is_the_fastest(hazards, slope):
     tokens = lengths(hazards)
