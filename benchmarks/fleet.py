@@ -1,6 +1,6 @@
 """A fleet of 100,000 recorded streams of 300 events: time, and memory beside that of a quarter of it.
 
-    python benchmarks/fleet.py [--streams N] [--workers 2] [--executor dask]
+    python benchmarks/fleet.py [--streams N] [--jobs N]
 
 The streams are made from 2,400 simulated ones (two services, three days; the acceptance of one falls on the third).
 Each of the others is one of those with its steps in another order and its begin elsewhere: bursts, gaps and their

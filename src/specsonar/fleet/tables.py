@@ -23,7 +23,7 @@ from .work import COLUMNS, EACH
 TABLES: Final = ("groups", "streams", "drift")
 
 _ESTIMATES: Final = ("max_burst", "acceptance_rate", "acceptance_length", "step_ms", "jitter_ms", "tokens_per_s")
-_ROWS: Final = 50_000
+_ROWS: Final = 10_000
 _STREAMS: Final = tuple(name for name in COLUMNS if name != "mark")
 
 

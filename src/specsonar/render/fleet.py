@@ -252,7 +252,7 @@ def _figure(found: Fleet, groups: list[Group], quantity: str, place: int, palett
     y = alt.Y("low:Q", title=f"{name}{f',{unit}' if unit else ''}", scale=alt.Scale(zero=False, padding=12))
     chart = alt.layer(
         base.mark_rule(aria=False, strokeWidth=2).encode(y=y, y2="high:Q"),
-        base.mark_circle(aria=False, size=80, opacity=1).encode(y="value:Q"),
+        base.mark_circle(aria=False, size=36, opacity=1).encode(y="value:Q"),
     )
     title = label(found, groups[0].key[:-1], _same(found))
     yield Figure(
