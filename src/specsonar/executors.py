@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -147,6 +148,7 @@ class _Cluster(Workers):
     def __init__(self, address: str) -> None:
         need_cluster()
         distributed = importlib.import_module("distributed")
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # the errors below say the same
         self._address = address
         try:
             self._client = distributed.Client(

@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("altair")
 sync_api = pytest.importorskip("playwright.sync_api")
 
-from specsonar.compare import compare  # noqa: E402 - after what may be missing
+from specsonar import sweep  # noqa: E402 - after what may be missing
+from specsonar.compare import compare  # noqa: E402
 from specsonar.fingerprint import Alternative, Finding  # noqa: E402
 from specsonar.fit import fingerprint  # noqa: E402
 from specsonar.importers import look  # noqa: E402
@@ -247,3 +248,16 @@ def test_a_comparison_is_drawn(opened, real):
     keep(page, "comparison")
     assert page.noted == [] and page.asked == []
     assert page.locator("figure .chart svg").count() == page.locator("figure").count() > 10
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_maps_of_a_sweep_are_drawn(opened, scheme):
+    cells = sweep.parse(["sigma=0:0.3:0.1", "tokens=60:240:x2"], ["layer=independent"]).cells()
+    found = sweep.run(cells=cells, methods=("baseline", "logisi"), reps=3)
+    page = opened(html.sweep(found), f"sweep-{scheme}", color_scheme=scheme)
+    keep(page, f"sweep-{scheme}")
+    assert page.noted == [] and page.asked == []
+    assert page.locator("figure .chart svg").count() == page.locator("figure").count() > 6
+    first = page.locator("figure").first
+    assert first.locator("svg .mark-rect path").count() == 12 and "100%" in first.locator("svg").inner_html()
+    assert first.locator("svg .mark-line path").count() == 2

@@ -25,14 +25,33 @@ METHODS: Final = ("baseline", "likelihood", "guidellm", "logisi", "hmm")
 _LONG_S: Final = 30.0
 
 
+def _knobs(_context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:
+    from ..sweep.grid import KNOBS
+
+    return [f"{name}=" for name in KNOBS if name.startswith(start)]
+
+
 @click.command("sweep")
 @click.option(
     "--preset", type=click.Choice(PRESETS),
     help="article: the founding experiment; figure1: its first figure; jitter-law: accuracy over jitter/step and "
     "tokens; long-tail: heavy delays and stalls; sample-size: how many tokens it takes; nulls: false alarms.",
 )  # fmt: skip
-@click.option("--vary", multiple=True, metavar="KNOB=VALUES", help="A knob with its values or its range; repeatable.")
-@click.option("--set", "fixed", multiple=True, metavar="KNOB=VALUE", help="A knob for all services; repeatable.")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="KNOB=VALUES",
+    shell_complete=_knobs,
+    help="A knob with its values or its range; repeatable.",
+)
+@click.option(
+    "--set",
+    "fixed",
+    multiple=True,
+    metavar="KNOB=VALUE",
+    shell_complete=_knobs,
+    help="A knob for all services; repeatable.",
+)
 @click.option(
     "--grid", type=click.Path(path_type=Path), metavar="FILE",
     help="The same from a TOML file, with tables [vary] and [set]; flags come on top.",

@@ -61,7 +61,7 @@ MEASURES: Final = (
 
 def sweep_figures(sweep: Sweep, palette: Palette) -> list[Figure]:
     """Every figure of a sweep: the founding article's own for its presets, else maps or curves."""
-    if sweep.preset in ("article", "figure1") and {"baseline", "likelihood"} <= set(sweep.methods):
+    if sweep.preset in ("article", "figure1") and set(sweep.methods) == {"baseline", "likelihood"}:
         return founding_figures(sweep, palette)
     axes = sweep.axes()
     if len(axes) < 2:

@@ -20,7 +20,7 @@ _QUANTITIES: Final = (("max_burst", "M", 2), ("alpha", "alpha", 3), ("length", "
 
 def sweep(found: Sweep, *, details: bool = False) -> RenderableType:
     """The table; `details` adds the bias, error and coverage of every quantity with their intervals."""
-    if found.preset in ("article", "figure1") and {"baseline", "likelihood"} <= set(found.methods):
+    if found.preset in ("article", "figure1") and set(found.methods) == {"baseline", "likelihood"}:
         parts: list[RenderableType] = list(_founding(found))
     else:
         parts = list(_grid(found))

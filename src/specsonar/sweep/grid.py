@@ -37,6 +37,9 @@ OWN: Final = {
 """Knobs of a cell that are not fields of `Service`, or set several of them."""
 
 _KINDS: Final = {f.name: str(f.type).removesuffix(" | None") for f in fields(Service)}
+KNOBS: Final = (*OWN, *SHORT, *_KINDS)
+"""All that can be set or varied."""
+
 _DELAY: Final = ("jitter", "sigma", "law", "shape")
 _TEXT: Final = ("str", "Delay", "Policy")
 _WORDS: Final = ("world", "law", "layer")
@@ -179,10 +182,9 @@ def known(name: str) -> None:
     ------
     UsageError : with the nearest names.
     """
-    names = (*OWN, *SHORT, *_KINDS)
-    if name not in names:
-        near = difflib.get_close_matches(name, names, 3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"the knobs are {', '.join(sorted(names))}"
+    if name not in KNOBS:
+        near = difflib.get_close_matches(name, KNOBS, 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"the knobs are {', '.join(sorted(KNOBS))}"
         raise UsageError(f"unknown knob {name!r}", hint)
 
 
