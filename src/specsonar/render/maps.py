@@ -127,13 +127,14 @@ def _maps(sweep: Sweep, axes: Sequence[Axis], palette: Palette) -> Iterator[Figu
     for row in sweep.rows:
         panels.setdefault(tuple(row.cell.at.get(axis.name) for axis in others), []).append(row)
     for measure in MEASURES:
+        top = _top(sweep, measure)
         for method in sweep.methods:
             for number, (values, rows) in enumerate(list(panels.items())[:MOST_PANELS], 1):
                 where = ", ".join(f"{a.name} = {_word(v)}" for a, v in zip(others, values, strict=True))
                 told = list(_cells(rows, method, measure, across, up))
                 if not told:
                     continue
-                layers = _map(told, measure, across, up, palette)
+                layers = _map(told, measure, top, across, up, palette)
                 law = ""
                 if sweep.limit and (across.name, up.name) == ("sigma", "tokens") and measure.name == "exact":
                     layers[1:1] = _law(sweep, across, up, palette)
@@ -165,9 +166,16 @@ def _cells(rows: Sequence[Row], method: str, measure: _Measure, across: Axis, up
         yield told
 
 
-def _map(told: list[dict[str, Any]], measure: _Measure, across: Axis, up: Axis, palette: Palette) -> list[Any]:
+def _top(sweep: Sweep, measure: _Measure) -> float:
+    """End of the colours, the same for all methods, so that their maps can be compared."""
+    values = [v.value for row in sweep.rows for s in row.scores.values() if (v := measure.of(s)) is not None]
+    return 1.0 if measure.format == _SHARE else max((v for v in values if v == v), default=0.0) or 1.0
+
+
+def _map(
+    told: list[dict[str, Any]], measure: _Measure, top: float, across: Axis, up: Axis, palette: Palette
+) -> list[Any]:
     """The cells, and what they say."""
-    top = 1.0 if measure.format == _SHARE else max(r["value"] for r in told) or 1.0
     # seen well by colour-blind readers, on light and on dark paper; bright is good
     colours = alt.Scale(scheme="cividis", domain=[0, top], reverse=not measure.good_is_high)
     tips = [tip(f"x:{_kind(across)}", across.name), tip(f"y:{_kind(up)}", up.name),
