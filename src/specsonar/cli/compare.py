@@ -103,7 +103,7 @@ def command(
         if format_ == "markdown":
             emit(comparison.as_markdown(found, gate=gate), output)
         else:
-            emit(comparison.text(found, gate=gate, **look(output)), output)
+            emit(comparison.text(found, gate=gate, methods=state_of(context).verbose, **look(output)), output)
     return exit_code(found.checks) if gate else Exit.OK
 
 

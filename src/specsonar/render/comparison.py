@@ -12,7 +12,7 @@ from rich.text import Text
 from ..fingerprint import CHANGED, EQUIVALENT, UNDETERMINED, Change, Comparison, Fingerprint
 from . import markdown
 from .rows import NONE, basis, clean, conclusion, percent
-from .terminal import check_lines, finding_lines, paint
+from .terminal import check_lines, finding_lines, method_lines, paint
 
 HEADS: Final = ("quantity", "base", "candidate", "change", "interval", "verdict")
 
@@ -69,13 +69,17 @@ def _inputs(side: Fingerprint) -> list[str]:
 
 
 def text(
-    comparison: Comparison, *, gate: bool = False, width: int = 80, colour: bool = False, encoding: str = "utf-8"
-) -> str:
-    """`comparison` as text that ends with a newline; `gate` tells what decided. See `terminal.render` for the rest."""
-    return paint(Group(*_parts(comparison, gate)), width=width, colour=colour, encoding=encoding)
+    comparison: Comparison, *, gate: bool = False, methods: bool = False, width: int = 80, colour: bool = False,
+    encoding: str = "utf-8",
+) -> str:  # fmt: skip
+    """`comparison` as text that ends with a newline.
+
+    `gate` tells what decided, `methods` how the intervals were made. See `terminal.render` for the rest.
+    """
+    return paint(Group(*_parts(comparison, gate, methods)), width=width, colour=colour, encoding=encoding)
 
 
-def _parts(comparison: Comparison, gate: bool) -> Iterator[RenderableType]:
+def _parts(comparison: Comparison, gate: bool, methods: bool) -> Iterator[RenderableType]:
     yield Text(clean(comparison.sentence), style="bold")
     yield Text()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -86,6 +90,11 @@ def _parts(comparison: Comparison, gate: bool) -> Iterator[RenderableType]:
     for *cells, verdict in rows(comparison):
         table.add_row(*map(Text, cells), Text(verdict, style=_STYLE.get(verdict, "dim")))
     yield table
+    if methods:
+        yield Text()
+        yield from method_lines(
+            (SHOWN[name][0], change.method) for name, change in comparison.changes.items() if change is not None
+        )
     if gate:
         yield Text()
         yield from check_lines(comparison.checks)

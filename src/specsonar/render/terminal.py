@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -86,7 +86,8 @@ def _parts(fingerprint: Fingerprint, width: int, unicode: bool, methods: bool) -
     yield _quantities(fingerprint, with_method=width >= _METHOD_FROM)
     if methods and width < _METHOD_FROM:
         yield Text()
-        yield from _methods(fingerprint)
+        every = rows(fingerprint, server=False)
+        yield from method_lines((row.quantity, row.method) for row in every if not row.quantity.startswith(" "))
     if fingerprint.burst_sizes is not None:
         fitted = fingerprint.burst_sizes.fitted is not None
         yield from _histogram("steps by tokens", size_bars(fingerprint.burst_sizes), fitted, width, unicode)
@@ -120,16 +121,16 @@ def _quantities(fingerprint: Fingerprint, *, with_method: bool) -> Table:
     return table
 
 
-def _methods(fingerprint: Fingerprint) -> Iterator[RenderableType]:
-    """Each method once, with the quantities that it was used for."""
+def method_lines(quantities: Iterable[tuple[str, str]]) -> Iterator[RenderableType]:
+    """Each method once, with the quantities that it was used for; `quantities` are names with their methods."""
     used: dict[str, list[str]] = {}
-    for row in rows(fingerprint, server=False):
-        if row.method and not row.quantity.startswith(" "):
-            used.setdefault(row.method, []).append(row.quantity)
+    for name, method in quantities:
+        if method:
+            used.setdefault(method, []).append(name)
     if used:
         yield Text("methods", style="bold")
-    for method, quantities in used.items():
-        yield Text(f"{method}: {', '.join(quantities)}", style="dim")
+    for method, names in used.items():
+        yield Text(f"{method}: {', '.join(names)}", style="dim")
 
 
 def _histogram(title: str, bars: list[Bar], fitted: bool, width: int, unicode: bool) -> Iterator[RenderableType]:
