@@ -9,6 +9,8 @@ import pytest
 from specsonar.fingerprint import AUTOREGRESSIVE, IN_ORDER_LAYER, SPECULATIVE
 from specsonar.fit import fingerprint
 from specsonar.models import counted, heldback
+from specsonar.sources.service import Delay, Service
+from specsonar.sources.simulate import simulate
 from specsonar.stats.result import Arrays
 from specsonar.trace import COUNTED, ONE_EACH, Trace, stream
 
@@ -67,6 +69,20 @@ def test_plain_decoding_of_long_characters_is_no_speculation(knobs, by_token):
     assert fit.extra["held_back"] == 1.0
     assert fit.max_burst == 1
     assert fit.step_s == pytest.approx(knobs.get("step", 0.1), rel=0.25 if "drift" in knobs else 0.03)
+
+
+@pytest.mark.parametrize(
+    "knobs", [{}, {"max_burst": 9, "k": 8}, {"step_cv": 0.3}, {"step_delay": Delay("lognormal", 3.0)}]
+)
+def test_whole_steps_are_steps_whatever_engine_the_server_passes_for(knobs):
+    """Such a stream has no event right behind another, and a step takes as long whatever it gives."""
+    service = replace(Service(max_burst=4, acceptance=0.8, step_ms=20.0, step_cv=0.05, events="step"), **knobs)
+    trace = simulate(service, tokens=300, streams=4, seed=1).without_truth()
+    as_token = tuple(replace(s, meta={**s.meta, "event_is": "token"}) for s in trace.streams)
+    found = fingerprint(replace(trace, streams=as_token))
+    assert found.max_burst.value == service.max_burst
+    assert "V009" not in {f.code for f in found.findings}
+    assert found.acceptance_length == fingerprint(trace).acceptance_length
 
 
 def test_engines_that_send_steps_hold_nothing_back():

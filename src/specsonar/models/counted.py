@@ -25,12 +25,15 @@ from ..stats.result import Arrays, LayerFit
 from ..stats.schedule import step_time
 from . import heldback
 from .counted_late import second_look
-from .counted_rivals import Data, Rival, fit_rivals, gather, tokens_score, with_tokens
+from .counted_rivals import CHARACTER, Data, Rival, fit_rivals, gather, tokens_score, with_tokens
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 LAYER = "counted"
+
+CONTRADICTED = 20.0
+"""Nats by which an event a step must lead a token a step before an engine is not believed to send single tokens."""
 
 
 ONE_EACH = "one-each"
@@ -87,7 +90,8 @@ def fit(
     streams : arrival times with token counts; the first event of each is the prefill's, the last may be cut.
     max_burst : largest M to consider; None for no limit.
     rng : unused, here because every layer has it.
-    by_token : whether the engine sends tokens one by one, so that larger counts are held-back text; None when unknown.
+    by_token : whether the engine sends tokens one by one, so that larger counts are held-back text, unless times and
+        counts contradict it; None when unknown.
 
     Returns
     -------
@@ -99,13 +103,19 @@ def fit(
         steps), piled (share behind them), and with two step times plain_s and plain_share (among events of one token).
     """
     streams = with_tokens(streams)
-    if by_token or heldback.held_back(streams):
+    if heldback.held_back(streams):
         return heldback.fit(streams, max_burst=max_burst, rng=rng)
     data = gather(streams)
     resolution = max((s.resolution for s in streams), default=0.0)
     rivals = fit_rivals(data, max_burst, resolution)
     best = max(rivals, key=lambda r: r.score)
-    if by_token is None and tokens_score(data, resolution) > best.score:
+    tokens = tokens_score(data, resolution, most=None if by_token else CHARACTER)
+    if by_token:
+        # a server may pass for such an engine and send whole steps all the same; equal counts do not tell
+        steps = best.name == "steps" and best.score > tokens + CONTRADICTED and np.isfinite(tokens)
+    else:
+        steps = by_token is not None or tokens <= best.score
+    if not steps:
         return heldback.fit(streams, max_burst=max_burst, rng=rng)
     if best.name == "merged":
         best, data = second_look(best, data, streams, resolution)

@@ -193,14 +193,18 @@ def _steps(data: Data, floor: float) -> Rival:
     )  # fmt: skip
 
 
-def tokens_score(data: Data, resolution: float) -> float:
+def tokens_score(data: Data, resolution: float, most: int | None) -> float:
     """Score of plain decoding whose events wait for whole characters: every token is a step; -inf where it is not.
 
     The counts are free, as under single steps. That a step with drafts may take as long as its tokens one by one
     speaks against it as much as two step times do.
+
+    Parameters
+    ----------
+    most : tokens in an event beyond which it is no character that was waited for; None for any.
     """
-    most = int(data.counts.max(initial=1))
-    if data.counts.size < 8 or most > CHARACTER or data.counts.min() == most:
+    limit, most = most, int(data.counts.max(initial=1))
+    if data.counts.size < 8 or (limit is not None and most > limit) or data.counts.min() == most:
         return -np.inf
     g, times, each = data.cell_gaps, data.times, data.cell_counts
     steps = (each == np.arange(1, most + 1)[:, None]).astype(np.float64)
