@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--sample", type=click.IntRange(1), metavar="N", default=200, show_default=True,
     help="Most streams of a group that its fingerprint is made of.",
 )  # fmt: skip
-@click.option("--each", is_flag=True, help="A fingerprint of every stream, too: some .1 to 9 s each.")
+@click.option("--each", is_flag=True, help="A fingerprint of every stream, too: .02 to .3 s each.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of the sample.")
 @click.option(
     "--margin", type=Share(), metavar="P%", default="3%", show_default=True,

@@ -326,3 +326,19 @@ def test_each_stream_alone(tmp_path):
     )
     assert [(v, m) for v, m, _, _ in rows] == [("speculative", 4.0)] * 6
     assert all(abs(ratio - 1) < 0.05 and ordered for *_, ratio, ordered in rows)
+
+
+@pytest.mark.slow
+def test_drift_on_a_link_that_hides_steps(tmp_path):
+    """One event a token, late packets, stalls; on the third day the step is slower, and nothing else is."""
+    for day in range(3):
+        step = 24.0 if day == 2 else 20.0
+        trace = Trace(tuple(streams_of("D", 50, seed=20 + day, day=day, step_ms=step)))
+        tracefile.write(trace, tmp_path / f"{day}.jsonl.gz")
+    found = fleet(str(tmp_path), by=("day",), margin=0.05, jobs=2)
+    assert [group.fingerprint.max_burst.value for group in found.groups] == [4, 4, 4]
+    assert [(d.candidate, d.verdict) for d in found.drift if d.span == "next"] == [
+        (DAYS[1], "equivalent"),
+        (DAYS[2], "step"),
+    ]
+    assert found.drift[1].of("step_ms").ratio == pytest.approx(1.2, rel=0.01)
