@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from .. import __version__
 from ..errors import SpecsonarError
 from ..fingerprint import Fingerprint
 from ..trace import Trace
@@ -70,8 +71,8 @@ class Unit:
 
 
 def digest(*parts: Any) -> str:
-    """A short name for anything that JSON can hold."""
-    return blake2b(msgspec.json.encode(parts), digest_size=12).hexdigest()
+    """A short name for anything that JSON can hold; another in each version of this package."""
+    return blake2b(msgspec.json.encode((__version__, parts)), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
