@@ -34,6 +34,15 @@ def test_text_fits_a_terminal_and_says_what_it_rests_on(run):
         assert said in done.stdout
 
 
+def test_the_shell_completes_policies():
+    import click
+
+    from specsonar.cli.defence import Defence
+
+    found = Defence().shell_complete(click.Context(click.Command("x")), click.Option(["--policy"]), "p")
+    assert [one.value for one in found] == ["pace", "pad"]
+
+
 def test_csv_has_a_row_for_each_policy(run):
     lines = run("defend", *QUICK, "--csv").stdout.splitlines()
     assert len(lines) == 3 and lines[0].startswith("policy,way,strength,tokens,first_ms")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..errors import SpecsonarError
 
@@ -27,3 +28,8 @@ class Defence(ParamType):
             return Policy.parse(value) if isinstance(value, str) else value
         except SpecsonarError as error:
             self.fail(f"{error.message}; {error.hint}", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from ..sources.defences import KINDS, PAD
+
+        return [CompletionItem(kind) for kind in (*KINDS, PAD) if kind.startswith(incomplete)]

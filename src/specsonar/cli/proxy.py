@@ -73,6 +73,7 @@ def command(
     Examples:
       specsonar proxy http://127.0.0.1:8000 --port 8765 -o clients.jsonl
       specsonar proxy https://api.openai.com -o clients.jsonl --rotate 100MB
+      specsonar proxy http://127.0.0.1:8000 --defend scatter=uniform:40ms
     """
     from ..sources.keeper import Keeper
     from ..sources.listening import is_loopback
