@@ -4,7 +4,6 @@ A fixed-seed part of benchmarks/plan.py. A share may fall short of what is wante
 that names a quarter of what is needed does not pass, and neither does one that asks for four times too much.
 """
 
-import numpy as np
 import pytest
 from scipy.stats import binom
 
@@ -68,7 +67,10 @@ def test_other_drafts_are_covered_by_their_intervals():
 
 
 def test_the_fastest_draft_that_is_planned_is_the_fastest_that_is_simulated():
-    """From a recording of k = 6: the k that is planned to be the fastest is, among services that are simulated."""
+    """From a recording of k = 6: the k that is planned to be the fastest is, among services that are simulated.
+
+    Neighbours of the fastest may be as fast as it to a thousandth, so a hundredth is left.
+    """
     hazards, plain, cost = (0.6, 0.65, 0.7, 0.7, 0.7, 0.7), 18.0, 0.12
     rates = []
     for k in range(1, 7):
@@ -81,7 +83,8 @@ def test_the_fastest_draft_that_is_planned_is_the_fastest_that_is_simulated():
     )  # fmt: skip
     found = plan_speed(fingerprint(seen.without_truth()), plain_step_ms=plain)
     assert found.draft_costs[0] == pytest.approx(cost, rel=0.02)
-    assert found.best[0] == int(np.argmax(rates)) + 1
+    assert rates[found.best[0] - 1] > 0.99 * max(rates)
+    assert rates[5] < 0.96 * max(rates)
     for draft, rate in zip(found.drafts, rates, strict=False):
         band = draft.at[0].tokens_per_s
         assert band.low * 0.99 < rate < band.high * 1.01
