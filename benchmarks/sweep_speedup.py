@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import statistics
 import time
@@ -54,7 +55,12 @@ def dask(many: int) -> Iterator[Workers]:
 
     with (
         LocalCluster(
-            n_workers=many, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+            n_workers=many,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
         ) as cluster,
         opened(cluster.scheduler_address.replace("tcp://", "dask://")) as workers,
     ):
