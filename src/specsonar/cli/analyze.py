@@ -58,7 +58,7 @@ def command(
     \b
     Examples:
       specsonar analyze recording.jsonl.zst
-      specsonar analyze run1.pcap run2.pcap --expect k=4 --expect "acceptance>=0.7"
+      specsonar analyze a.pcap b.pcap --expect k=4 --expect "acceptance>=0.7"
       specsonar analyze times.txt --unit ms --format html -o report.html
     """
     from ..importers import look, pool

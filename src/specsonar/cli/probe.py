@@ -112,7 +112,7 @@ def command(
     \b
     Examples:
       specsonar probe http://localhost:8000
-      specsonar probe https://api.example.com --model NAME --key-env EXAMPLE_API_KEY
+      specsonar probe https://api.example.com --model NAME --key-env MY_API_KEY
       specsonar probe http://localhost:8000 --until 5% -o recording.jsonl.zst
     """
     from ..probe import probe

@@ -91,11 +91,12 @@ def command(
     are written a,b,c or from:to:step (from:to:x2 doubles), and a;b where they have commas themselves.
 
     \b
-    specsonar sweep --preset article
-    specsonar sweep --vary sigma=0:0.4:0.1 --vary tokens=150:600:x2 --set layer=independent --store cells
-    specsonar sweep --vary "law=gauss,exponential,lognormal" --set sigma=0.3 --set layer=independent --reps 50
-    specsonar sweep --preset nulls --method likelihood --method logisi --format html -o nulls.html
-    specsonar sweep --grid sweep.toml --executor dask://10.0.0.1:8786 --format parquet -o sweep.parquet
+    Examples:
+      specsonar sweep --preset article
+      specsonar sweep --vary sigma=0:0.4:0.1 --set layer=independent --store cells
+      specsonar sweep --vary law=gauss,exponential --set sigma=0.3 --reps 50
+      specsonar sweep --preset nulls --method logisi --format html -o nulls.html
+      specsonar sweep --grid sweep.toml --executor dask://10.0.0.1:8786
     """
     from ..executors import opened
     from ..sweep import running
