@@ -60,7 +60,7 @@ def test_a_page_has_the_frontier_and_a_curve_for_each_way_to_delay(run, tmp_path
 def test_a_recording_goes_through_the_policies(run, tmp_path):
     path = tmp_path / "x.jsonl"
     assert run("simulate", "--tokens", 200, "-o", path).exit_code == 0
-    done = run("defend", path, "--policy", "batch=100ms", "--reps", 1, "--executor", "serial", "--json")
+    done = run("defend", path, "--policy", "pace=8ms", "--reps", 1, "--executor", "serial", "--json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["source"] == str(path)
 

@@ -55,7 +55,16 @@ def test_one_who_knows_of_batches_or_places_sees_whether_they_scatter(text, sees
 
 
 def test_nobody_knows_of_a_policy_without_an_observer():
-    assert observe(Policy.parse("scatter=uniform:9ms"), [np.arange(9.0)]) is None
+    assert observe(Policy.parse("pad=512"), [np.arange(9.0)]) is None
+
+
+@pytest.mark.parametrize("text", ["scatter=uniform:40ms", "scatter=uniform:20ms", "scatter=exponential:10ms"])
+def test_no_delay_hides_the_scatter_of_counts(text):
+    policy = Policy.parse(text)
+    for seed in range(3):
+        drafts = times(Service(defence=policy), tokens=1200, seed=seed)
+        plain = times(Service(defence=policy, max_burst=1, step_ms=6.775, step_cv=0.1), tokens=1200, seed=seed)
+        assert observe(policy, drafts).speculative and not observe(policy, plain).speculative
 
 
 def writes(tokens, size):

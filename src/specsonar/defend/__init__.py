@@ -50,7 +50,7 @@ _ASSUMED: Final = (
     "has no verdict; it is taken to see speculation where it finds M > 1, which is nearly everywhere.",
     "Estimators do not know the policy; the observer called informed does, and is a simple one. One who models the "
     "policy can do better: these figures say what leaks at least.",
-    "The token rate is always seen. Who knows what the model does without drafts can compare.",
+    "The token rate is always seen: who knows what the model does without drafts can compare.",
 )
 
 
@@ -268,7 +268,7 @@ def _sentence(made: Defended) -> str:
         )
     price = best.price
     return (
-        f"The cheapest policy tried that hides the drafts, with {most:,} tokens an answer, is {best.policy}: tokens "
-        f"come {price.mean_ms:.1f} ms later on average ({price.mean_ms / made.step_ms:.2f} steps), answers take "
-        f"{price.time_ratio:.2f} times as long."
+        f"The cheapest policy tried that hides the drafts from these observers, with {most:,} tokens an answer, is "
+        f"{best.policy}: tokens come {price.mean_ms:.1f} ms later on average ({price.mean_ms / made.step_ms:.2f} "
+        f"steps), answers take {price.time_ratio:.2f} times as long."
     )

@@ -9,13 +9,24 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..sources.defences import BATCH, PACE, SPLIT, Policy
+from ..sources.defences import BATCH, PACE, SCATTER, SPLIT, Policy
 from ..stats.baseline import alpha_from_mean
+from .grids import mean_ms
 
 FloatArray = npt.NDArray[np.float64]
 
 _WIDER: Final = 1.0
 """Variance of the tokens in a batch that plain decoding does not reach: its batches differ by a token at the edges."""
+
+_DELAYS: Final = 10.0
+_TOKENS: Final = 30.0
+"""A window is at least as long as so many mean delays, and as so many tokens."""
+
+_FEWEST: Final = 5
+"""Windows below which nothing is said."""
+
+_SCATTER: Final = 0.25
+"""Variance over mean of the tokens in long windows: less with plain decoding, Var(B) / E[B] with drafts."""
 
 
 class Guess(NamedTuple):
@@ -29,6 +40,8 @@ class Guess(NamedTuple):
 
 def observe(policy: Policy, streams: Sequence[FloatArray]) -> Guess | None:
     """What one who knows `policy` makes of arrival times, each of shape (n,), milliseconds; None without such a one."""
+    if policy.kind == SCATTER:
+        return _windows(policy, streams)
     if policy.kind == BATCH:
         return _batches(policy, streams)
     if policy.kind == PACE:
@@ -46,6 +59,16 @@ def _batches(policy: Policy, streams: Sequence[FloatArray]) -> Guess:
         counts.append(np.bincount(place)[1:-1])  # the first holds the first token, the last is cut
     all_counts = np.concatenate(counts)
     return Guess(bool(all_counts.size > 1 and all_counts.var() > _WIDER))
+
+
+def _windows(policy: Policy, streams: Sequence[FloatArray]) -> Guess:
+    """Tokens in windows too long for the delay to matter: with drafts they scatter as the tokens of steps do."""
+    counts = []
+    for t in streams:
+        window = max(_DELAYS * mean_ms(policy.law), _TOKENS * float(t[-1]) / t.size)
+        counts.append(np.bincount((t / max(window, 1e-9)).astype(np.int64))[1:-1])
+    all_counts = np.concatenate(counts)
+    return Guess(bool(all_counts.size >= _FEWEST and all_counts.var() > _SCATTER * all_counts.mean()))
 
 
 def _places(policy: Policy, streams: Sequence[FloatArray]) -> Guess:
