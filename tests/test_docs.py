@@ -67,6 +67,18 @@ def words(output):
     return re.sub(r"[\d.,\[\]%]+", "#", output).split()
 
 
+def tables(path):
+    """The rows of the first table below each title."""
+    found = re.findall(r"^## (.+)\n(?:(?!## |\|).*\n)*((?:\|.*\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {title: rows.splitlines() for title, rows in found}
+
+
+def test_the_figures_of_the_limits_are_those_that_were_printed():
+    printed = tables(ROOT / "benchmarks/results/limits.md")
+    assert printed and sum(map(len, printed.values())) > 20
+    assert tables(ROOT / "docs/concepts/limits.md") == printed
+
+
 @pytest.mark.parametrize("page", list(executed()))
 def test_blocks_run(page, tmp_path):
     if shutil.which("curl") is None and any("curl -" in block.commands for block in docs.blocks(page)):
