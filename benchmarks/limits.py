@@ -248,7 +248,8 @@ def main() -> int:
             args.output.write_text("\n".join(lines) + "\n")
 
     wanted: Callable[[str], bool] = lambda name: not args.rows or name in args.rows  # noqa: E731
-    say("# How far it can see\n\nPrinted by `python benchmarks/limits.py`; each row says how many recordings it is from.")
+    say("# How far it can see\n")
+    say("Printed by `python benchmarks/limits.py`; each row says how many recordings it is from.")
     good = True
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
         for name, (title, cells) in TABLES.items():
