@@ -252,6 +252,14 @@ def test_bursts_that_kept_their_order_are_not_plausible():
     assert not independent.plausible([Arrays(np.zeros(20))])
 
 
+def test_times_that_no_comb_gives_have_no_period_and_no_error():
+    # the larger of these batches have more tokens than any burst, and lie exactly on their grid
+    sizes = np.random.default_rng(21).integers(4, 20, 24)
+    fit = independent.fit([Arrays(np.repeat(np.arange(24) * 0.1, sizes))])
+    assert fit.extra["period_margin"] == 0.0
+    assert fit.loglik == -np.inf
+
+
 def test_the_information_of_one_clear_stream_is_that_of_its_bursts():
     found = bound(0.8, 4, 0.05, 600, draws=12)
     assert found.alpha == pytest.approx(found.oracle, rel=0.01)

@@ -54,6 +54,8 @@ def compare(times: Sequence[FloatArray], floor: float, largest: int, found: Sequ
     A wrong period needs a strange law to get near the right one, and pays for it here. Where none leads clearly, most
     may still have the same M.
     """
+    if not np.isfinite(found[0][0]):
+        return Periods(found[0][1], 0.0)  # no comb gives such times at all, and the choice of explanations will say so
     lead = margin(found, times)
     if lead >= SURE:
         return Periods(found[0][1], lead)
