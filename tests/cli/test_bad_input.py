@@ -116,7 +116,7 @@ def test_one_bad_file_among_good_ones_is_named(run, tmp_path):
 
 def test_a_truncated_archive_is_read_up_to_the_cut(run, tmp_path, fake_fit):
     """What was before the cut is good data, so the analysis goes on and a finding says what happened."""
-    text = "".join(f"{0.02 * i + (i * 7919 % 1000) * 1e-6:.6f}\n" for i in range(4000))
+    text = "".join(f"{0.02 * i + (i * i * 7919 % 1009) * 1e-6:.6f}\n" for i in range(4000))
     packed = gzip.compress(text.encode())
     path = tmp_path / "cut.txt.gz"
     path.write_bytes(packed[: len(packed) // 2])

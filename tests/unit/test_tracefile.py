@@ -294,7 +294,7 @@ def test_what_cannot_be_read_is_named(content: bytes, words: str) -> None:
 
 
 def test_unknown_formats_are_told_the_nearest_known() -> None:
-    assert error(io.BytesIO(b"hello\n")).hint.startswith("nearest formats: plain text")
+    assert error(io.BytesIO(b"hello\n")).hint.startswith("nearest formats: table (")
     assert error(io.BytesIO(b'{"a": 1}')).hint.startswith("nearest formats: specsonar trace")
 
 

@@ -102,6 +102,6 @@ def needed_for_burst(spread: float, clear: float = 50.0) -> float:
     of `needed_tokens`, which asks for n R^2, leaves: at least one token comes from every step and at most M.
 
     >>> round(needed_for_burst(0.30)), round(needed_for_burst(0.35)), round(needed_for_burst(0.40))
-    (296, 561, 1177)
+    (295, 561, 1176)
     """
     return float(clear * np.exp(min(2 * np.pi**2 * spread**2, 600.0)))
