@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import e, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -156,7 +156,7 @@ def service_of(setting: Setting, layer: str) -> dict[str, Any]:
     }  # fmt: skip
     if layer == INDEPENDENT_LAYER:
         return {**knobs, "order": "independent", "token_delay": f"gauss:{setting.jitter_ms:.6g}"}
-    median = setting.jitter_ms / sqrt((np.e - 1) * np.e)
+    median = setting.jitter_ms / sqrt((e - 1) * e)
     knobs["step_delay"] = f"lognormal:{median:.6g},{_SHAPE:g}"
     return {**knobs, "events": "step"} if layer == COUNTED_LAYER else knobs
 
