@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import log, log1p
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from . import sentence
 from .errors import InputError
@@ -154,8 +154,17 @@ def _checks(found: Comparison) -> Iterator[Check]:
 def _mismatch(base: Fingerprint, candidate: Fingerprint) -> str:
     """What both recordings know and do not share, in words; "" when nothing."""
     a, b = base.conditions, candidate.conditions
-    unlike = [f"{key} {a[key]!r} and {b[key]!r}" for key in ALIKE if key in a and key in b and a[key] != b[key]]
-    return ", ".join(unlike)
+    both = [key for key in ALIKE if key in a and key in b]
+    return ", ".join(f"{key} {a[key]!r} and {b[key]!r}" for key in both if not _alike(key, a[key], b[key]))
+
+
+def _alike(key: str, a: Any, b: Any) -> bool:
+    """Equal; of stamps, that both have some of a kind: the kernel may begin to stamp after the first reads."""
+    return a == b or (key == "stamps" and not {*_listed(a)}.isdisjoint(_listed(b)))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _tokens_a_stream(*sides: Fingerprint) -> int:

@@ -94,6 +94,13 @@ def test_unlike_recordings_are_refused(counted):
     assert [f.code for f in compare(cold, replace(counted, conditions={"engine": "other"})).findings] == ["C006"]
 
 
+def test_stamps_are_unlike_where_no_stream_has_the_other_sides(counted):
+    kernel, clock, both = (replace(counted, conditions={"stamps": s}) for s in ("kernel", "clock", ["clock", "kernel"]))
+    with pytest.raises(InputError, match="stamps"):
+        compare(kernel, clock)
+    assert [f.code for f in compare(kernel, both).findings] == ["C006"]
+
+
 def test_one_stream_a_side_uses_its_own_interval(counted):
     one = fingerprint(simulate(WORLDS["H0"].service, tokens=600, seed=3).without_truth())
     found = compare(one, one)
