@@ -36,6 +36,7 @@ CLOSE = 0.05  # of a step: most that a typical gap inside a burst takes
 FIRST_ROUNDS, ROUNDS = 15, 60  # of EM, from each start and from the best
 STEADY = 4  # EM rounds before the pace is followed
 CLEARLY = 10.0  # nats against bursts: a few quick steps look like them
+DEEPER = 5.0  # and against each further position: where one step passes for two, a few bursts look longer
 ENOUGH = 3000  # tokens on which the starting points are compared
 
 
@@ -75,9 +76,10 @@ class _Fit:
 
     @property
     def score(self) -> float:
-        """Log-likelihood less what the hazards cost, and less `CLEARLY` with any."""
+        """Log-likelihood less what the hazards cost, and less `CLEARLY` and `DEEPER` with any."""
         free = 0.5 * float(np.log1p((self.went + self.stopped)[:-1]).sum())
-        return self.loglik - free - (CLEARLY if self.hazards.size else 0.0)
+        further = self.hazards.size - 1
+        return self.loglik - free - (CLEARLY + DEEPER * further if self.hazards.size else 0.0)
 
 
 def _density(gaps: FloatArray, pace: FloatArray, law: StepGaps, width: float, most: int) -> FloatArray:
@@ -162,7 +164,10 @@ def _ratio(went: FloatArray, stopped: FloatArray, seen: int) -> FloatArray:
 
 
 def fit(streams: Sequence[Arrays], *, max_burst: int | None = None, rng: np.random.Generator | None = None) -> LayerFit:
-    """Fit events of held-back text; parameters and result as in `models.counted.fit`, `extra["held_back"]` is 1."""
+    """Fit events of held-back text; parameters and result as in `models.counted.fit`, `extra["held_back"]` is 1.
+
+    `extra["one_step"]` is the share of events that hold exactly one step.
+    """
     del rng
     usable = [s for s in streams if s.tokens is not None and s.t.size > 2]
     counts = [np.asarray(s.tokens, np.int64) for s in usable]
@@ -266,7 +271,7 @@ def _report(
         "steps": steps, "length": length, "length_se_iid": length_se,
         "merge_probability": 0.0, "merge_three": 0.0, "interval": 0.0, "held_back": 1.0, "late": best.gaps.tail,
         "piled": best.gaps.tiny, "per_token_s": 0.0, "tokens_per_step": tokens / max(steps, 1e-9),
-        "within_s": best.width,
+        "within_s": best.width, "one_step": sum(float(s[:, 1].sum()) for s in best.steps) / sum(map(len, best.steps)),
     }  # fmt: skip
     return LayerFit(
         "counted", burst, by_burst, best.hazards, hazards_se, alpha, alpha_se, alpha_loglik, sizes, paths,
