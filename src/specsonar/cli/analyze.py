@@ -13,6 +13,7 @@ from .output import FORMATS, output_options, present
 from .progress import progress
 from .quick import load_numba
 from .reading import reading_options
+from .share import level_option
 from .state import say, state_of, verbosity
 
 if TYPE_CHECKING:
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 @click.command("analyze")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
 @reading_options
-@click.option(
-    "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
-    help="Confidence level of the intervals.",
-)  # fmt: skip
+@level_option
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Of simulated checks.")
 @click.option(
     "--method", type=click.Choice(("likelihood", "baseline")), default="likelihood", show_default=True,

@@ -13,7 +13,7 @@ from .gate import exit_code, junit
 from .output import emit, look, output_options
 from .progress import Report, progress
 from .reading import reading_options
-from .share import Share
+from .share import Share, level_option
 from .state import state_of, verbosity
 
 _FILE = click.Path(allow_dash=True)
@@ -30,10 +30,7 @@ _FILE = click.Path(allow_dash=True)
     "--margin", type=Share(), metavar="P%", default="3%", show_default=True,
     help="Relative difference within which a quantity is equivalent.",
 )  # fmt: skip
-@click.option(
-    "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
-    help="Confidence level of the intervals.",
-)  # fmt: skip
+@level_option
 @click.option("--allow-mismatch", is_flag=True, help="Compare recordings made under different conditions all the same.")
 @click.option(
     "--gate", is_flag=True,

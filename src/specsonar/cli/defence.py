@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from ..errors import SpecsonarError
-
-# Generic in newer versions of click only; older ones cannot subscript it.
-if TYPE_CHECKING:
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType
+from .share import ParamType
 
 
 class Defence(ParamType):

@@ -10,7 +10,7 @@ import click
 from ..errors import UsageError
 from .defence import Defence
 from .figures import emit_page, figures_option, save
-from .output import emit, look, output_options
+from .output import as_csv, emit, look, output_options
 from .progress import progress
 from .reading import reading_options
 from .simulate import Grouped, chosen, knob_options, world_option
@@ -127,8 +127,6 @@ def _present(result: Defended, format_: str, output: Path | None, figures: Path 
 
         emit(json.dumps(result.to_dict()), output)
     elif format_ == "csv":
-        from .output import as_csv
-
         emit(as_csv(*result.flat()), output)
     elif format_ == "html":
         from ..render.defencefigures import defence_page

@@ -15,7 +15,7 @@ from .figures import emit_page, figures_option, save
 from .output import emit, look, output_options, show
 from .progress import progress
 from .reading import reading_options
-from .share import Share
+from .share import Share, level_option
 from .state import say, state_of, verbosity
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ if TYPE_CHECKING:
     "--margin", type=Share(), metavar="P%", default="3%", show_default=True,
     help="Relative difference within which two groups are equivalent.",
 )  # fmt: skip
-@click.option(
-    "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
-    help="Confidence level of the intervals.",
-)  # fmt: skip
+@level_option
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="Tables as Parquet, and what was done: the same command goes on from there.",

@@ -15,17 +15,13 @@ from .figures import emit_page, figures_option, save
 from .output import as_csv, emit, look, output_options
 from .progress import progress
 from .reading import reading_options
-from .share import Numbers, Share
+from .share import Numbers, ParamType, Share, level_option
 from .state import state_of, verbosity
 
 if TYPE_CHECKING:
     from ..fingerprint import Fingerprint
     from ..plan.service import Known
     from ..planned import DataPlan, SpeedPlan, VerifyCost
-
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType
 
 SECTIONS: Final = {
     "Forward: which draft would be how fast": (
@@ -148,10 +144,7 @@ _POSITIVE: Final = click.FloatRange(0, min_open=True)
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Processes of --check.  [default: one per usable core]"
 )
-@click.option(
-    "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
-    help="Confidence level of the intervals.",
-)  # fmt: skip
+@level_option
 @reading_options
 @figures_option
 @output_options("text", "json", "csv", "html")

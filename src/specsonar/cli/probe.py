@@ -14,7 +14,7 @@ from ..errors import Exit, UsageError
 from .figures import figures_option, save_figures
 from .gate import exit_code, expect_option, needs_checks
 from .output import FORMATS, format_options, present
-from .share import Share
+from .share import Share, level_option
 from .state import State, say, state_of, verbosity
 
 if TYPE_CHECKING:
@@ -76,10 +76,7 @@ def _names(_context: click.Context, parameter: click.Parameter, start: str) -> l
 )  # fmt: skip
 @click.option("--key-over-http", is_flag=True, help="Send the key unencrypted to another machine.")
 @click.option("--proxy", metavar="URL", help="HTTP proxy.  [default: that of the environment]")
-@click.option(
-    "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
-    help="Confidence level of the intervals.",
-)  # fmt: skip
+@level_option
 @expect_option
 @figures_option
 @format_options(*FORMATS, "junit")

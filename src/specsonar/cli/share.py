@@ -1,4 +1,4 @@
-"""Shares and lists of numbers on the command line."""
+"""Shares, lists of numbers and the level of intervals on the command line."""
 
 from __future__ import annotations
 
@@ -44,3 +44,9 @@ class Numbers(ParamType):
         except ValueError:
             self.fail(f"{value!r} is not a number, or numbers with commas between them", param, ctx)
         return numbers[0] if len(numbers) == 1 else numbers
+
+
+level_option = click.option(
+    "--level", type=click.FloatRange(0.5, 1, max_open=True), metavar="P", default=0.95, show_default=True,
+    help="Confidence level of the intervals.",
+)  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import numpy as np
@@ -15,14 +15,8 @@ from ..sources.service import COUNTS, EVENTS, INTERVAL_MODES, ORDERS, Delay, Ser
 from ..trace import Trace
 from .defence import Defence
 from .output import emit, output_file, stdout_bytes
-from .share import Numbers
+from .share import Numbers, ParamType
 from .state import verbosity
-
-# Generic in newer versions of click only; older ones cannot subscript it.
-if TYPE_CHECKING:
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType
 
 GROUPS: Final = {
     "max_burst": "Tokens of a step",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from ..errors import UsageError
 from .figures import emit_page, figures_option, save
-from .output import emit, output_options, replacing, show, stdout_bytes
+from .output import as_csv, emit, output_options, replacing, show, stdout_bytes
 from .progress import progress
 from .state import say, state_of, verbosity
 from .workers import executor_options
@@ -183,22 +182,13 @@ def _deliver(result: Sweep, format_: str, output: Path | None, figures: Path | N
 
         emit_page(html.sweep(result), output)
     elif format_ == "csv":
-        emit(_csv(result), output)
+        emit(as_csv(*result.flat()), output)
     elif format_ == "parquet":
         _save_parquet(result, output)
     else:
         from ..render import tables
 
         show(tables.sweep(result, details=verbose), output)
-
-
-def _csv(result: Sweep) -> str:
-    names, table = result.flat()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([["" if value is None else value for value in row] for row in table])
-    return text.getvalue()
 
 
 def _parquet_possible(output: Path | None) -> None:
