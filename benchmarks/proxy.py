@@ -1,11 +1,12 @@
 """The proxy: what it adds to an event, what it loses, and the memory it takes.
 
-    python benchmarks/proxy.py                          # delays, then 1,000 streams of 300 events
+    python benchmarks/proxy.py                          # delays, 1,000 streams of 300 events, kill -9
     python benchmarks/proxy.py --streams 64 --rate 50   # another load
 
 Delays are from the server's own time just before it sends an event to the kernel's stamp of its arrival at the client,
 over a direct connection and through the proxy in turn, in one run; what the proxy adds is the difference of the
-quantiles. A peer that forwards with asyncio streams and decodes nothing is measured in the same run.
+quantiles. A peer that forwards with asyncio streams and decodes nothing is measured in the same run. At last the
+recording process is killed (SIGKILL) while all streams run: what clients had received is set against the file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +65,11 @@ def serve(events: int, rate: float) -> None:
                 selector.register(client, selectors.EVENT_READ)
             else:
                 client = key.fileobj  # type: ignore[assignment]
-                if not client.recv(65536):
+                try:
+                    data = client.recv(65536)
+                except ConnectionError:
+                    data = b""
+                if not data:
                     selector.unregister(client)
                     client.close()
                     continue
@@ -108,12 +114,12 @@ def child(*arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     return process, int(process.stdout.readline())
 
 
-def listen(port: int, streams: int, idle: Callable[[], object]) -> tuple[np.ndarray, int, int]:
-    """Ask for `streams` answers at once. Delays in ns, events that are missing or out of order, events."""
+def listen(port: int, streams: int, idle: Callable[[], object]) -> tuple[np.ndarray, int, list[int]]:
+    """Ask for `streams` answers at once. Delays in ns, events missing or out of order, events of each in that order."""
     selector, axis = selectors.DefaultSelector(), stamps.Axis()
     held: dict[socket.socket, bytes] = {}
     expected: dict[socket.socket, int] = {}
-    delays, wrong, events = [], 0, 0
+    delays, wrong = [], 0
     for _ in range(streams):
         sock = socket.create_connection(("127.0.0.1", port))
         sock.setblocking(False)
@@ -124,7 +130,10 @@ def listen(port: int, streams: int, idle: Callable[[], object]) -> tuple[np.ndar
     while held:
         for key, _ in selector.select(0.05):
             sock = key.fileobj
-            data, ancillary, _, _ = sock.recvmsg(65536, stamps.SPACE)
+            try:
+                data, ancillary, _, _ = sock.recvmsg(65536, stamps.SPACE)
+            except ConnectionError:
+                data, ancillary = b"", []
             before, wall, after = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
             stamp = stamps.stamp_of(ancillary)
             t_ns = before if stamp is None else axis.place(stamp, before, wall, after)
@@ -134,7 +143,6 @@ def listen(port: int, streams: int, idle: Callable[[], object]) -> tuple[np.ndar
                 delays.append(t_ns - int(found[1]))
                 wrong += int(found[2]) != expected[sock]
                 expected[sock] = int(found[2]) + 1
-                events += 1
                 end = found.end()
             held[sock] = text[end:]
             if held[sock].endswith(b"0\r\n\r\n") or not data:
@@ -142,7 +150,7 @@ def listen(port: int, streams: int, idle: Callable[[], object]) -> tuple[np.ndar
                 sock.close()
                 del held[sock]
         idle()
-    return np.array(delays), wrong, events
+    return np.array(delays), wrong, list(expected.values())
 
 
 def rss_mb(pid: int) -> float:
@@ -205,7 +213,7 @@ def count(streams: int, at_once: int, events: int, rate: float) -> None:
         seen = wrong = 0
         for _ in range(streams // at_once):
             _, bad, got = listen(proxy_port, at_once, lambda: None)
-            seen, wrong = seen + got, wrong + bad
+            seen, wrong = seen + sum(got), wrong + bad
             rss.append((rss_mb(recorder.pid), rss_mb(inner)))
         recorder.terminate()
         recorder.wait()
@@ -220,6 +228,25 @@ def count(streams: int, at_once: int, events: int, rate: float) -> None:
     for name, column in (("recorder", 0), ("relay", 1)):
         first, last = (np.mean([r[column] for r in part]) for part in (rss[:third], rss[-third:]))
         print(f"  {name}: {first:.0f} MB in the first third, {last:.0f} MB in the last")
+
+
+def killed(streams: int, rate: float, rounds: int) -> None:
+    """The recording process is killed in the middle: events that clients have and the file has not."""
+    server, port = child("--serve", "1000000", str(rate))
+    missing: list[int] = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            recorder, proxy_port = child("--record", str(port), folder)
+            death = threading.Timer(2.0, recorder.kill)
+            death.start()
+            _, _, got = listen(proxy_port, streams, lambda: None)
+            recorder.wait()
+            kept = {one.name: len(one) for one in read(Path(folder) / "x.jsonl").streams}
+        missing += [events - kept.get(f"client {k}", 0) for k, events in enumerate(got, 1)]
+    server.terminate()
+    server.wait()
+    print(f"kill -9 of the recorder, {rounds} times, {streams} streams, {rate:g} events/s each")
+    print(f"  {sum(missing)} events missing in {len(missing)} streams, {max(missing)} in the worst")
 
 
 def record(port: int, folder: str) -> None:
@@ -253,6 +280,7 @@ def main() -> None:
     delay(options.streams, options.rate, options.seconds, options.rounds)
     if options.many:
         count(options.many, min(100, options.many), 300, options.rate)
+    killed(options.streams, options.rate, options.rounds)
     print(f"load average {os.getloadavg()[0]:.1f}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import resource
@@ -243,24 +244,30 @@ def test_fingerprint_when_asked(tmp_path: Path) -> None:
     assert sum(read(tmp_path / name).events for name in names) == 24
 
 
-def test_kill_9_loses_at_most_what_is_in_flight(tmp_path: Path) -> None:
+@pytest.mark.parametrize("streams", [1, 16])
+def test_kill_9_loses_at_most_what_is_in_flight(tmp_path: Path, streams: int) -> None:
     path = tmp_path / "x.jsonl"
-    with Upstream(events=1000, gated=True) as up:
+    with Upstream(events=1000, gated=True) as up, contextlib.ExitStack() as stack:
         command = Command(up.url, "-o", str(path))
-        with connect(command.url) as sock:
+        clients = [stack.enter_context(connect(command.url)) for _ in range(streams)]
+        for sock in clients:
             sock.sendall(REQUEST)
             receive(sock, b": hello\n\n\r\n")
-            for k in range(50):
-                while path.read_bytes().count(b"\n[0,") < k - 1:  # the recorder is a process of its own
-                    assert command.process.poll() is None
-                up.go()
+        for k in range(50):
+            while len(re.findall(rb"\n\[\d", path.read_bytes())) < streams * (k - 1):  # the recorder is another process
+                assert command.process.poll() is None
+            up.go(streams)
+            for sock in clients:
                 receive(sock, b"\n\n\r\n")
-            code, _, _ = command.end(signal.SIGKILL)
-            assert code == -signal.SIGKILL
+        code, _, _ = command.end(signal.SIGKILL)
+        assert code == -signal.SIGKILL
+        for sock in clients:
             assert receive(sock) == b"", "the forwarding process ends too"
     trace = read(path)
     assert [f.code for f in trace.findings] == ["I001"]
-    assert trace.events in (48, 49, 50), "all that were written, and no more than two were on their way"
+    assert len(trace.streams) == streams
+    for one in trace.streams:
+        assert len(one) in (48, 49, 50), "all that were written, and no more than two were on their way"
 
 
 def test_a_full_disk_ends_the_recording_not_the_service(tmp_path: Path) -> None:

@@ -34,8 +34,6 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 MOST_CLIENTS: Final = 4096
 MOST_NOTES: Final = 256 << 20
 """Bytes of notes that may wait for the recording process."""
-GATHER_S: Final = 0.01
-"""Notes are handed over this often. To wake the recording process for each of many would hold up the next event."""
 SWEEP_S: Final = 1.0
 HEAD_S: Final = 60.0
 """A client may take this long over the head of a request."""
@@ -76,7 +74,7 @@ class Relay:
         self._watch(self._listener, READ, None)
         self._watch(self._channel, READ, None)
         self._watch(self._bell, READ, None)
-        swept = flushed = time.monotonic()
+        swept = time.monotonic()
         while True:
             for key, mask in self._selector.select(self._patience()):
                 pair: Pair | None = key.data
@@ -90,10 +88,9 @@ class Relay:
                     self._end()
                     return
             self._ring_alarms()
+            if self._notes:
+                self._hand_over()
             now = time.monotonic()
-            if self._notes and now - flushed >= GATHER_S:
-                flushed = now
-                self._flush()
             if now - swept > SWEEP_S:
                 swept = now
                 self._sweep(now)
@@ -199,10 +196,9 @@ class Relay:
 
     def _patience(self) -> float:
         """Seconds to wait for something to happen."""
-        wait = GATHER_S if self._notes else SWEEP_S
-        if self._alarms:
-            wait = min(wait, max(self._alarms[0][0] - time.perf_counter_ns(), 0) / 1e9)
-        return wait
+        if not self._alarms:
+            return SWEEP_S
+        return min(SWEEP_S, max(self._alarms[0][0] - time.perf_counter_ns(), 0) / 1e9)
 
     def _ring_alarms(self) -> None:
         while self._alarms and self._alarms[0][0] <= time.perf_counter_ns():
@@ -367,8 +363,10 @@ class Relay:
     def _tell(self, message: str) -> None:
         self._notes += notes.pack(notes.TOLD, 0, time.perf_counter_ns(), message.encode("utf-8", "replace"))
 
-    def _flush(self) -> None:
+    def _hand_over(self) -> None:
+        """At once: what waits here is lost if the recording process is killed; a batch, when decoded, delays others."""
         del self._notes[: _send(self._channel, self._notes)]
+        self._watch(self._channel, READ | WRITE * bool(self._notes), None)
 
 
 def _send(sock: socket.socket, data: bytes | bytearray) -> int:
