@@ -22,8 +22,9 @@ def test_show_says_what_is_in_a_file(run):
     assert done.exit_code == 0 and done.stderr == ""
     head, *lines = done.stdout.splitlines()
     assert head == "servebench: 8 streams, 168 events"
-    row = next(line for line in lines if "run.json:1" in line).split()
+    row = next(line for line in lines if line.startswith("1 ")).split()
     assert row[1:6] == ["24", "48", "0.468", "63.03", "20.66"]
+    assert "run.json" not in done.stdout, "known, and would fill the line"
     assert "clock: ticks of 1 us" in done.stdout
 
 

@@ -61,7 +61,8 @@ def _parts(found: Contents, listed: int) -> Iterator[RenderableType]:
     yield Text(f"{clean(found.format)}: {len(found.streams)} stream{plural}, {events:,} events", style="bold")
     if found.streams:
         yield Text()
-        yield _table(found.streams[:listed])
+        file = clean(str(found.inputs[0]["name"])) if found.inputs else ""
+        yield _table(found.streams[:listed], file)
         if len(found.streams) > listed:
             yield Text(f"and {len(found.streams) - listed:,} more; -v lists all", style="dim")
     if ticks := sorted({one.tick_s for one in found.streams if one.tick_s}):
@@ -85,7 +86,8 @@ def _report(found: Contents) -> dict[str, Any]:
     return {k: v for k, v in report.items() if v is not None}
 
 
-def _table(streams: tuple[StreamView, ...]) -> RenderableType:
+def _table(streams: tuple[StreamView, ...], file: str) -> RenderableType:
+    """A row a stream. Many readers name streams after the `file`, which is known here and would fill the line."""
     from rich.table import Table
     from rich.text import Text
 
@@ -98,8 +100,9 @@ def _table(streams: tuple[StreamView, ...]) -> RenderableType:
     table.add_column("counts", overflow="fold")
     for one in streams:
         tokens = NONE if one.tokens is None else f"{one.tokens:,}"
-        cells = (clean(one.name), f"{one.events:,}", tokens, f"{one.span_s:.3f}", _ms(one.first_s))
-        table.add_row(*(Text(c) for c in (*cells, _ms(one.median_gap_s), clean(one.count_source))))
+        name = clean(one.name).removeprefix(f"{file}:")
+        cells = (name, f"{one.events:,}", tokens, f"{one.span_s:.3f}", _ms(one.first_s), _ms(one.median_gap_s))
+        table.add_row(*(Text(c) for c in (*cells, clean(one.count_source))))
     return table
 
 
