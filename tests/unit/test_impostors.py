@@ -7,6 +7,7 @@ import pytest
 
 from specsonar.fingerprint import AUTOREGRESSIVE, BUFFERED, SPECULATIVE, UNDETERMINED
 from specsonar.fit import fingerprint
+from specsonar.models.buffered import instants
 from specsonar.sources.simulate import simulate
 from specsonar.sources.worlds import WORLDS
 
@@ -55,6 +56,53 @@ def test_a_timer_that_always_brings_some_is_a_buffer():
     """Four to six tokens every 100 ms, late by a few: no draft is never rejected first and mostly rejected last."""
     service = {"max_burst": 1, "flush_ms": 100.0, "step_delay": "lognormal:2,1", "step_cv": 0.05}
     assert fingerprint(simulate(tokens=600, seed=4, **service).without_truth()).verdict == BUFFERED
+
+
+@pytest.mark.parametrize(
+    ("step", "flush", "cv", "delay"),
+    [
+        (20.0, 24.0, 0.05, "lognormal:0.5,0.8"),
+        (20.0, 24.0, 0.05, "lognormal:2,1"),
+        (20.0, 30.0, 0.2, "lognormal:2,1"),
+        (20.0, 35.0, 0.2, "lognormal:2,1"),
+        (8.0, 15.0, 0.2, "lognormal:2,1"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_timer_hardly_slower_than_the_steps_is_a_buffer(step, flush, cv, delay, seed):
+    """One token or two a flush passes for a short draft; but late packets apart, the count follows the timer."""
+    service = {"max_burst": 1, "step_ms": step, "flush_ms": flush, "step_cv": cv, "step_delay": delay}
+    found = fingerprint(simulate(tokens=600, seed=seed, **service).without_truth())
+    assert found.verdict == BUFFERED
+    if flush == 24.0 and delay.startswith("lognormal:0.5"):
+        assert found.flush_ms == pytest.approx(flush, rel=0.001)
+
+
+@pytest.mark.parametrize(("burst", "alpha"), [(2, 0.3), (3, 0.2), (4, 0.15)])
+@pytest.mark.parametrize("cv", [0.0, 0.05])
+def test_rarely_accepted_drafts_on_even_steps_are_no_timer(burst, alpha, cv):
+    service = {"max_burst": burst, "acceptance": alpha, "step_cv": cv, "step_delay": "lognormal:2,1"}
+    assert fingerprint(simulate(tokens=600, seed=100, **service).without_truth()).verdict == SPECULATIVE
+
+
+@pytest.mark.parametrize("world", ["J_size2k", "J_size16k", "J_block512"])
+def test_a_buffer_of_bytes_has_no_timer(world):
+    found = fingerprint(simulate(WORLDS[world].service, tokens=WORLDS[world].tokens, seed=1).without_truth())
+    assert found.verdict == BUFFERED
+    assert found.flush_ms is None
+
+
+def test_the_instants_of_a_timer_behind_late_packets():
+    """Delays are up to several periods; one flush in a hundred brings nothing and is not seen."""
+    rng = np.random.default_rng(5)
+    made = np.flatnonzero(rng.random(2000) > 0.01) * 0.0217 + 0.4
+    seen = np.maximum.accumulate(made + 0.002 * np.exp(rng.standard_normal(made.size)))
+    (found,) = instants([seen])
+    apart = np.diff(found) - np.diff(made)
+    assert np.mean(np.abs(apart) < 1e-4) > 0.98
+    assert found[-1] - found[0] == pytest.approx(made[-1] - made[0], abs=0.0217)
+    walk = np.cumsum(rng.gamma(100, 0.0217 / 100, 500))
+    assert instants([walk]) == [] or np.std(instants([walk])[0] - walk) > 0.002
 
 
 @pytest.mark.parametrize(("burst", "step", "flush"), [(4, 12.0, 80.0), (8, 30.0, 200.0)])

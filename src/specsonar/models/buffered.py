@@ -7,7 +7,8 @@ of whole tokens:
 
     N_r = floor(A_r / s + level_r + e_r),   level_r = level_{r-1} + w_r
 
-and the rest, the law of the gaps between flushes, is the same as for speculation.
+given that each flush brings at least one token, since nobody sees one of none. The rest, the law of the gaps between
+flushes, is the same as for speculation.
 """
 
 from __future__ import annotations
@@ -24,8 +25,23 @@ FloatArray = npt.NDArray[np.float64]
 
 FEWEST_FLUSHES = 8
 
-FEWEST = 1.5
+FEWEST = 1.05
 """Tokens a flush, on average, below which a buffer would make no difference to anybody."""
+
+FEW = 1.5
+"""The same, below which only a timer is looked for: steps may take longer when they bring more, as in other buffers."""
+
+SIZES = 3.0
+"""Free parameters of the sizes: the pace and two noises."""
+
+FIRST = 16
+"""Flushes from which a timer's period is found first."""
+
+REGULAR = 0.9
+"""Share of the flushes of a timer that must come one period after another."""
+
+FINER = 0.15
+"""Part of a token's time within which flushes follow a timer. Those that wait for a token scatter by .375 of it."""
 
 HOPELESS = 80.0
 """Nats behind the bursts at which a buffer is given up."""
@@ -36,7 +52,7 @@ SMALL = 8
 _CELL = 0.1
 _GRID = np.arange(-40, 50) * _CELL
 _MARGIN = 80
-_LEVEL = np.array([0.0, 0.05, 0.15, 0.4, 1.2])
+_LEVEL = np.array([0.0, 0.05, 0.12, 0.22, 0.4, 1.2])
 _NOISE = np.array([0.03, 0.12, 0.3, 0.8])
 """Tokens: noise of the production between two flushes, which stays; and of the flush, which does not."""
 
@@ -71,22 +87,70 @@ def explain(
         flushes.append(at[:-1])
         sizes.append(np.diff(start).astype(np.float64))
     flushed = sum(s.size for s in sizes)
-    if flushed < FEWEST_FLUSHES or sum(float(s.sum()) for s in sizes) < FEWEST * flushed:
+    if flushed < FEWEST_FLUSHES:
+        return []
+    mean = sum(float(s.sum()) for s in sizes) / flushed
+    timer = instants(flushes)
+    accounts = [*([flushes] if mean >= FEW else []), *([timer] if timer and mean >= FEWEST else [])]
+    if not accounts:
         return []
     bursts = burst_loglik(hazards, went, stopped)
-    walk, pace = sizes_loglik(flushes, sizes, bursts - HOPELESS)
+    walk, pace = max(sizes_loglik(at, sizes, bursts - HOPELESS) for at in accounts)
     if stopped[: max(hazards.size // SMALL, 1)].sum() < 0.5 + 0.005 * flushed:
         # drafts behind a buffer scatter its counts beyond the level's noise, and no draft fails to fail early
         walk = max(walk, scatter_loglik(flushes, sizes, pace))
-    gap = np.concatenate([np.diff(f) for f in flushes if f.size > 1])
-    period = max(float(np.median(gap)), 1e-9)
-    steady = bool(np.mean(np.abs(gap / period - np.rint(gap / period)) < 0.02) > 0.9)
+    flush = _period(flushes, timer, pace)
     return [
         Explanation(
-            BUFFERED, IN_ORDER_LAYER, loglik - bursts + walk, parameters + 1.0, None,
-            {"flush_s": period if steady else float("nan"), "pace_s": pace},
+            BUFFERED, IN_ORDER_LAYER, loglik - bursts + walk, parameters + SIZES, None,
+            {"flush_s": flush, "pace_s": pace},
         )
     ]  # fmt: skip
+
+
+def instants(flushes: list[FloatArray]) -> list[FloatArray]:
+    """When a timer made the flushes that arrived at these times; [] where no timer did.
+
+    A packet that is late tells nothing of what was produced before the flush. A delay is never negative, so the timer's
+    instants are the multiples of the period before the arrivals, one flush each; the phase is where few lie below.
+    """
+    made: list[FloatArray] = []
+    period = float(np.median(np.concatenate([np.diff(at) for at in flushes])))
+    if not period > 0:
+        return []
+    for at in flushes:
+        own, phase, size = period, float(at[0]), FIRST
+        while True:  # what is found from some is good enough to number twice as many
+            part = at[:size]
+            for _ in range(2):
+                number = np.rint((part - phase) / own)
+                rest = part - own * number
+                near = np.abs(rest - np.median(rest)) < own / 4
+                centred = number[near] - number[near].mean()
+                if not centred.any():
+                    return []
+                own = float(centred @ part[near] / (centred @ centred))
+                phase = float(part[near].mean() - own * number[near].mean())
+            if size >= at.size:
+                break
+            size *= 2
+        order = np.arange(at.size)
+        number = np.floor((at - np.quantile(at - own * number, 0.02)) / own + 0.02) - order
+        number = np.minimum.accumulate(number[::-1])[::-1] + order
+        if np.mean(np.diff(number) == 1) < REGULAR:
+            return []
+        made.append(own * number)
+    return made
+
+
+def _period(flushes: list[FloatArray], timer: list[FloatArray], pace: float) -> float:
+    """The timer's period, seconds; NaN without one, and where flushes may as well wait for a token as for a timer."""
+    if not timer:
+        return float("nan")
+    late = np.concatenate([at - ticks - np.median(at - ticks) for at, ticks in zip(flushes, timer, strict=True)])
+    if np.quantile(np.abs(late), 0.75) > FINER * pace:
+        return float("nan")
+    return float(np.median(np.concatenate([np.diff(ticks) for ticks in timer])))
 
 
 def burst_loglik(hazards: FloatArray, went: FloatArray, stopped: FloatArray) -> float:
@@ -121,10 +185,13 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray], least: floa
     for at, size in zip(flushes, sizes, strict=True):
         start = np.where((_GRID >= 0) & (_GRID < 1), 1.0, 1e-6)
         known = np.broadcast_to(start / start.sum(), (_LEVEL.size, _NOISE.size, _GRID.size))
-        for move in np.diff(at) / pace - size[1:]:
-            known = _moved(known, move) * inside
+        for made, n in zip(np.diff(at) / pace, size[1:], strict=True):
+            known = _moved(known, made - n)
+            # nobody sees a flush of nothing
+            seen = known.sum(-1) - (known * normal_cdf((1.0 - n - _GRID) / _NOISE[:, None])).sum(-1)
+            known = known * inside
             mass = known.sum(-1)
-            total += np.log(np.maximum(mass, 1e-12))
+            total += np.log(np.maximum(mass / np.maximum(seen, mass), 1e-12))
             if total.max() < least:
                 return float(total.max()), pace
             known = known / np.maximum(mass, 1e-300)[..., None]
