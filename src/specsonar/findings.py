@@ -308,7 +308,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     "V007": Explanation(
         "speculation cannot be excluded", "info",
         "The stream is plain decoding, or speculation whose drafts are hardly ever accepted.",
-        "A draft that is never accepted leaves no trace in the output.",
+        "A draft that is never accepted leaves no trace in the output; a rarely accepted one is like a polling loop.",
         "Compare the step time with speculation switched off: drafting costs time even when nothing is accepted.",
     ),
     "V008": Explanation(

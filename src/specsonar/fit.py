@@ -61,6 +61,10 @@ RARE = 0.01
 """Share of steps with two tokens or more below which the same is said."""
 
 
+PAIRS: Final = 0.1
+"""Share of steps with two tokens below which, if none has three, times do not tell drafts from coincidences."""
+
+
 RARELY: Final = 0.01
 """Share of events with several tokens below which an engine that sends tokens one by one is read from the times."""
 
@@ -325,6 +329,11 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
             "V005", f"{best.model} leads {rival.model} by {lead:.1f} nats; about {needed} tokens are needed"
         )
         return answer.undetermined(close, needed=needed, shares=shares, best=best)
+    if (pairs := _only_pairs(best)) is not None:
+        text = (
+            f"{pairs:.1%} of the steps bring two tokens, none three: a loop that polls, or packets that merge, do that"
+        )
+        return answer.undetermined(finding("V007", text), shares=shares, best=best)
     if best.layer != COUNTED_LAYER:
         distance, allowed = misfit(best, observed.arrays, seed)
         if distance > allowed:
@@ -333,6 +342,14 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
             )
             return answer.undetermined(finding("V004", text), shares=shares, best=best)
     return answer.determined(best, shares)
+
+
+def _only_pairs(best: Explanation) -> float | None:
+    """Share of the steps with two tokens, where it is all that speaks for drafts and may have other reasons."""
+    if best.model != SPECULATIVE or best.layer == COUNTED_LAYER or best.fit is None or best.fit.max_burst != 2:
+        return None
+    pairs = float(best.fit.burst_counts[1:].sum() / best.fit.burst_counts.sum())
+    return pairs if pairs < PAIRS else None
 
 
 def _many_steps(best: Explanation, observed: Observed) -> bool:

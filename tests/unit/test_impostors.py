@@ -85,6 +85,22 @@ def test_rarely_accepted_drafts_on_even_steps_are_no_timer(burst, alpha, cv):
     assert fingerprint(simulate(tokens=600, seed=100, **service).without_truth()).verdict == SPECULATIVE
 
 
+@pytest.mark.parametrize("poll", [10.0, 15.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_loop_that_polls_makes_pairs_but_no_drafts(poll, seed):
+    """Two irregular steps now and then end between two polls. Counts would show drafts that are accepted so rarely."""
+    found = fingerprint(simulate(tokens=600, seed=seed, max_burst=1, step_cv=0.35, flush_ms=poll).without_truth())
+    assert found.verdict in (AUTOREGRESSIVE, UNDETERMINED)
+    rare = simulate(tokens=600, seed=seed, max_burst=2, acceptance=0.06, step_cv=0.35, events="step")
+    assert fingerprint(rare.without_truth()).verdict == SPECULATIVE
+
+
+def test_rarely_accepted_drafts_of_one_token_are_not_told_from_coincidences():
+    found = fingerprint(simulate(tokens=600, seed=0, max_burst=2, acceptance=0.05, step_cv=0.05).without_truth())
+    assert found.verdict == UNDETERMINED
+    assert [f.code for f in found.findings if f.code.startswith("V")] == ["V007"]
+
+
 @pytest.mark.parametrize("world", ["J_size2k", "J_size16k", "J_block512"])
 def test_a_buffer_of_bytes_has_no_timer(world):
     found = fingerprint(simulate(WORLDS[world].service, tokens=WORLDS[world].tokens, seed=1).without_truth())
