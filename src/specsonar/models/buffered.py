@@ -57,13 +57,18 @@ _NOISE = np.array([0.03, 0.12, 0.3, 0.8])
 """Tokens: noise of the production between two flushes, which stays; and of the flush, which does not."""
 
 
-def _kernel(sd: float) -> FloatArray:
-    reach = int(np.ceil(4 * sd / _CELL))
-    k = np.exp(-0.5 * (np.arange(-reach, reach + 1) * _CELL / sd) ** 2) if sd > 0 else np.ones(1)
-    return np.asarray(k / k.sum())
+def _spread(sd: float) -> FloatArray:
+    """Matrix that spreads a distribution on the grid and its margins by noise of `sd`, and cuts the margins off."""
+    apart = (np.arange(-_MARGIN, _GRID.size + _MARGIN)[:, None] - np.arange(_GRID.size)) * _CELL
+    if sd == 0:
+        return np.asarray(apart == 0, np.float64)
+    reach = int(np.ceil(4 * sd / _CELL)) * _CELL
+    kernel = np.where(np.abs(apart) < reach + _CELL / 2, np.exp(-0.5 * (apart / sd) ** 2), 0.0)
+    taps = np.arange(-round(reach / _CELL), round(reach / _CELL) + 1) * _CELL
+    return np.asarray(kernel / np.exp(-0.5 * (taps / sd) ** 2).sum())
 
 
-_KERNELS = [_kernel(float(sd)) for sd in _LEVEL]
+_SPREADS = np.stack([_spread(float(sd)) for sd in _LEVEL])
 
 
 def explain(
@@ -184,11 +189,13 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray], least: floa
     total = np.zeros((_LEVEL.size, _NOISE.size))
     for at, size in zip(flushes, sizes, strict=True):
         start = np.where((_GRID >= 0) & (_GRID < 1), 1.0, 1e-6)
+        # by size: whether the flush could as well have brought nothing
+        none = {n: normal_cdf((1.0 - n - _GRID) / _NOISE[:, None]) for n in np.unique(size).tolist()}
         known = np.broadcast_to(start / start.sum(), (_LEVEL.size, _NOISE.size, _GRID.size))
-        for made, n in zip(np.diff(at) / pace, size[1:], strict=True):
+        for made, n in zip((np.diff(at) / pace).tolist(), size[1:].tolist(), strict=True):
             known = _moved(known, made - n)
             # nobody sees a flush of nothing
-            seen = known.sum(-1) - (known * normal_cdf((1.0 - n - _GRID) / _NOISE[:, None])).sum(-1)
+            seen = known.sum(-1) - (known * none[n]).sum(-1)
             known = known * inside
             mass = known.sum(-1)
             total += np.log(np.maximum(mass / np.maximum(seen, mass), 1e-12))
@@ -230,13 +237,5 @@ def _moved(known: FloatArray, move: float) -> FloatArray:
         return np.full(known.shape, 1e-9)
     wide[..., first : first + size] = (1 - part) * known
     wide[..., first + 1 : first + 1 + size] += part * known
-    spread = np.stack([_smooth(row, kernel) for row, kernel in zip(wide, _KERNELS, strict=True)])
     # a little everywhere, so that one odd flush does not end the explanation
-    return spread[..., _MARGIN : _MARGIN + size] + 1e-6 / size
-
-
-def _smooth(rows: FloatArray, kernel: FloatArray) -> FloatArray:
-    """Each row convolved with `kernel`, same length."""
-    if kernel.size == 1:
-        return rows
-    return np.stack([np.convolve(row, kernel, mode="same") for row in rows])
+    return wide @ _SPREADS + 1e-6 / size
