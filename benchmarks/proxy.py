@@ -24,7 +24,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +113,7 @@ def child(*arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     return process, int(process.stdout.readline())
 
 
-def listen(port: int, streams: int, idle: Callable[[], object]) -> tuple[np.ndarray, int, list[int]]:
+def listen(port: int, streams: int) -> tuple[np.ndarray, int, list[int]]:
     """Ask for `streams` answers at once. Delays in ns, events missing or out of order, events of each in that order."""
     selector, axis = selectors.DefaultSelector(), stamps.Axis()
     held: dict[socket.socket, bytes] = {}
@@ -149,7 +148,6 @@ def listen(port: int, streams: int, idle: Callable[[], object]) -> tuple[np.ndar
                 selector.unregister(sock)
                 sock.close()
                 del held[sock]
-        idle()
     return np.array(delays), wrong, list(expected.values())
 
 
@@ -185,7 +183,7 @@ def delay(streams: int, rate: float, seconds: float, rounds: int) -> None:
         recorder, proxy_port = child("--record", str(port), folder)
         for _ in range(rounds):
             for name, at in (("direct", port), ("asyncio", peer_port), ("proxy", proxy_port)):
-                delays, wrong, _ = listen(at, streams, lambda: None)
+                delays, wrong, _ = listen(at, streams)
                 assert not wrong, name
                 found[name].append(delays)
         cpu = cpu_s(relay_of(recorder)), cpu_s(recorder.pid)
@@ -212,7 +210,7 @@ def count(streams: int, at_once: int, events: int, rate: float) -> None:
         inner = relay_of(recorder)
         seen = wrong = 0
         for _ in range(streams // at_once):
-            _, bad, got = listen(proxy_port, at_once, lambda: None)
+            _, bad, got = listen(proxy_port, at_once)
             seen, wrong = seen + sum(got), wrong + bad
             rss.append((rss_mb(recorder.pid), rss_mb(inner)))
         recorder.terminate()
@@ -239,7 +237,7 @@ def killed(streams: int, rate: float, rounds: int) -> None:
             recorder, proxy_port = child("--record", str(port), folder)
             death = threading.Timer(2.0, recorder.kill)
             death.start()
-            _, _, got = listen(proxy_port, streams, lambda: None)
+            _, _, got = listen(proxy_port, streams)
             recorder.wait()
             kept = {one.name: len(one) for one in read(Path(folder) / "x.jsonl").streams}
         missing += [events - kept.get(f"client {k}", 0) for k, events in enumerate(got, 1)]

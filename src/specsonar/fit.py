@@ -329,12 +329,11 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
             "V005", f"{best.model} leads {rival.model} by {lead:.1f} nats; about {needed} tokens are needed"
         )
         return answer.undetermined(close, needed=needed, shares=shares, best=best)
-    if (pairs := _only_pairs(best)) is not None:
-        text = (
-            f"{pairs:.1%} of the steps bring two tokens, none three: a loop that polls, or packets that merge, do that"
-        )
-        return answer.undetermined(finding("V007", text), shares=shares, best=best)
     if best.layer != COUNTED_LAYER:
+        if (pairs := _only_pairs(best)) is not None:
+            why = "a loop that polls, or packets that merge, do that"
+            text = f"{pairs:.1%} of the steps bring two tokens, none three: {why}"
+            return answer.undetermined(finding("V007", text), shares=shares, best=best)
         distance, allowed = misfit(best, observed.arrays, seed)
         if distance > allowed:
             text = (
@@ -346,7 +345,7 @@ def _decide(answer: report.Report, found: list[Explanation], observed: Observed,
 
 def _only_pairs(best: Explanation) -> float | None:
     """Share of the steps with two tokens, where it is all that speaks for drafts and may have other reasons."""
-    if best.model != SPECULATIVE or best.layer == COUNTED_LAYER or best.fit is None or best.fit.max_burst != 2:
+    if best.model != SPECULATIVE or best.fit is None or best.fit.max_burst != 2:
         return None
     pairs = float(best.fit.burst_counts[1:].sum() / best.fit.burst_counts.sum())
     return pairs if pairs < PAIRS else None

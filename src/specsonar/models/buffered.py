@@ -59,13 +59,11 @@ _NOISE = np.array([0.03, 0.12, 0.3, 0.8])
 
 def _spread(sd: float) -> FloatArray:
     """Matrix that spreads a distribution on the grid and its margins by noise of `sd`, and cuts the margins off."""
-    apart = (np.arange(-_MARGIN, _GRID.size + _MARGIN)[:, None] - np.arange(_GRID.size)) * _CELL
-    if sd == 0:
-        return np.asarray(apart == 0, np.float64)
-    reach = int(np.ceil(4 * sd / _CELL)) * _CELL
-    kernel = np.where(np.abs(apart) < reach + _CELL / 2, np.exp(-0.5 * (apart / sd) ** 2), 0.0)
-    taps = np.arange(-round(reach / _CELL), round(reach / _CELL) + 1) * _CELL
-    return np.asarray(kernel / np.exp(-0.5 * (taps / sd) ** 2).sum())
+    apart = np.abs(np.arange(-_MARGIN, _GRID.size + _MARGIN)[:, None] - np.arange(_GRID.size))
+    reach = int(np.ceil(4 * sd / _CELL))
+    share = np.exp(-0.5 * (np.arange(reach + 1) * _CELL / sd) ** 2) if sd > 0 else np.ones(1)
+    share /= share[0] + 2 * share[1:].sum()
+    return np.where(apart <= reach, share[np.minimum(apart, reach)], 0.0)
 
 
 _SPREADS = np.stack([_spread(float(sd)) for sd in _LEVEL])
@@ -92,11 +90,10 @@ def explain(
         flushes.append(at[:-1])
         sizes.append(np.diff(start).astype(np.float64))
     flushed = sum(s.size for s in sizes)
-    if flushed < FEWEST_FLUSHES:
+    if flushed < FEWEST_FLUSHES or (mean := sum(float(s.sum()) for s in sizes) / flushed) < FEWEST:
         return []
-    mean = sum(float(s.sum()) for s in sizes) / flushed
     timer = instants(flushes)
-    accounts = [*([flushes] if mean >= FEW else []), *([timer] if timer and mean >= FEWEST else [])]
+    accounts = [at for at in (flushes if mean >= FEW else [], timer) if at]
     if not accounts:
         return []
     bursts = burst_loglik(hazards, went, stopped)
@@ -104,17 +101,16 @@ def explain(
     if stopped[: max(hazards.size // SMALL, 1)].sum() < 0.5 + 0.005 * flushed:
         # drafts behind a buffer scatter its counts beyond the level's noise, and no draft fails to fail early
         walk = max(walk, scatter_loglik(flushes, sizes, pace))
-    flush = _period(flushes, timer, pace)
     return [
         Explanation(
             BUFFERED, IN_ORDER_LAYER, loglik - bursts + walk, parameters + SIZES, None,
-            {"flush_s": flush, "pace_s": pace},
+            {"flush_s": _period(flushes, timer, pace), "pace_s": pace},
         )
     ]  # fmt: skip
 
 
 def instants(flushes: list[FloatArray]) -> list[FloatArray]:
-    """When a timer made the flushes that arrived at these times; [] where no timer did.
+    """When a timer made the flushes that arrived at these times; [] where they do not come one period after another.
 
     A packet that is late tells nothing of what was produced before the flush. A delay is never negative, so the timer's
     instants are the multiples of the period before the arrivals, one flush each; the phase is where few lie below.
@@ -152,8 +148,8 @@ def _period(flushes: list[FloatArray], timer: list[FloatArray], pace: float) -> 
     """The timer's period, seconds; NaN without one, and where flushes may as well wait for a token as for a timer."""
     if not timer:
         return float("nan")
-    late = np.concatenate([at - ticks - np.median(at - ticks) for at, ticks in zip(flushes, timer, strict=True)])
-    if np.quantile(np.abs(late), 0.75) > FINER * pace:
+    late = [at - ticks for at, ticks in zip(flushes, timer, strict=True)]
+    if np.quantile(np.abs(np.concatenate([rest - np.median(rest) for rest in late])), 0.75) > FINER * pace:
         return float("nan")
     return float(np.median(np.concatenate([np.diff(ticks) for ticks in timer])))
 
@@ -186,11 +182,11 @@ def sizes_loglik(flushes: list[FloatArray], sizes: list[FloatArray], least: floa
     if not pace > 0:
         return -np.inf, pace
     inside = normal_cdf((1.0 - _GRID) / _NOISE[:, None]) - normal_cdf(-_GRID / _NOISE[:, None])
+    # by size: whether a flush at that instant could as well have brought nothing
+    none = {n: normal_cdf((1.0 - n - _GRID) / _NOISE[:, None]) for n in np.unique(np.concatenate(sizes)).tolist()}
     total = np.zeros((_LEVEL.size, _NOISE.size))
     for at, size in zip(flushes, sizes, strict=True):
         start = np.where((_GRID >= 0) & (_GRID < 1), 1.0, 1e-6)
-        # by size: whether the flush could as well have brought nothing
-        none = {n: normal_cdf((1.0 - n - _GRID) / _NOISE[:, None]) for n in np.unique(size).tolist()}
         known = np.broadcast_to(start / start.sum(), (_LEVEL.size, _NOISE.size, _GRID.size))
         for made, n in zip((np.diff(at) / pace).tolist(), size[1:].tolist(), strict=True):
             known = _moved(known, made - n)
