@@ -231,7 +231,7 @@ class Answer:
         self, name: str, where: list[tuple[int, int, int]], said: list[Said], facts: Facts, findings: list[Finding]
     ) -> Stream:
         counted = self._counted(said, facts)
-        known = sum(counted.tokens) if counted.count_field and -1 not in counted.tokens else None
+        known = sum(counted.tokens) if counted.count_field else None
         total = facts.total
         if total is not None and known is not None and known + counted.unseen != total:
             findings.append(finding("I005", f"{name or 'the stream'}: {known} tokens counted, the total says {total}"))

@@ -97,7 +97,8 @@ def _best(payloads: Sequence[Said]) -> tuple[str | None, list[int | None]]:
     for field, column in zip(_SOURCES, columns, strict=True):
         told = [n for p, n in zip(payloads, column, strict=True) if p.text]
         if told and None not in told and any(told) and max(n or 0 for n in column) <= _MOST_AT_ONCE:
-            return field, column
+            # a payload without text or count brings nothing: a running total gives its tokens to the next
+            return field, [n or 0 for n in column]
     return None, [None] * len(payloads)
 
 

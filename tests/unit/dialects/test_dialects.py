@@ -347,6 +347,16 @@ def test_absurd_counts_are_not_used() -> None:
     assert many.tokens.tolist() == [-1]
 
 
+def test_a_payload_without_text_or_count_among_counted_ones_is_no_event() -> None:
+    """What it may have brought is in the growth of the next one's running total."""
+    counts = {"a": 1, "": None, "b": 3, "c": 4}
+    payloads = [{"content": text, "stop": False, "tokens_predicted": n} for text, n in counts.items()]
+    one = single(*payloads, {"content": "", "stop": True, "tokens_predicted": 4})
+    assert one.tokens.tolist() == [1, 2, 1]
+    assert one.count_source == COUNTED and one.total_tokens == 4
+    assert one.meta["skipped_payloads"] == {"no new token": 1, "final": 1}
+
+
 def test_events_of_several_words_are_not_taken_as_one_token() -> None:
     words = [delta(content=" one"), delta(content=" or two"), delta(content="."), delta(content=" lines\n\n")]
     assert single(*words).count_source == NOT_SAID
